@@ -1,0 +1,1 @@
+"""Finds what makes torch.compile recompile: which input, which dimension, which line, and why."""
