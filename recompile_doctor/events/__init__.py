@@ -1,0 +1,1 @@
+"""Any log of torch.compile, as one stream of typed events."""
