@@ -130,7 +130,7 @@ class SymbolCreated:
     value at that time. ``value_range`` is as torch writes it, e.g. ``[2, int_oo]``.
     ``user_frame`` is the innermost user frame, which is where the value was first used and not
     necessarily to blame; ``user_stack`` holds all user frames, outermost first (trace only).
-    ``duck_of`` is set when the symbol is not new but shared because the sizes were equal.
+    ``duck_sized`` tells that the symbol is not new but shared because the sizes were equal.
     """
 
     origin: Origin

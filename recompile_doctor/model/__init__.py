@@ -1,0 +1,1 @@
+"""What the events amount to: frames, compilations, guards and where they come from."""

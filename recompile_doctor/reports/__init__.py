@@ -1,0 +1,1 @@
+"""One document of figures and findings, laid out in each format."""
