@@ -1,0 +1,20 @@
+"""A size had to be divisible by a number, and then was not."""
+
+from recompile_doctor.diagnosis.size_rule import SizeRule
+from recompile_doctor.diagnosis.sizes import SizeChange, SizeMeaning
+from recompile_doctor.model.reason import ShapeGuardFailure
+
+
+class DivisibilityGuard(SizeRule):
+    """A size had to be divisible by a number, and then was not."""
+
+    id = "divisibility-guard"
+    title = "a size must be divisible for the graph"
+    meaning = SizeMeaning.DIVISIBLE
+    why = "the program splits, pads or reshapes by a number, and torch guards on the remainder that it saw"
+
+    def message(self, failure: ShapeGuardFailure, change: SizeChange) -> str:
+        """Return which guard failed, and for which size."""
+        seen = "" if change.actual is None else f"; it was {change.actual}"
+        what = f"the graph fits only some remainders of dimension {change.size.dim} of {change.size.source}"
+        return f"{what} (`{failure.expression}`){seen}"
