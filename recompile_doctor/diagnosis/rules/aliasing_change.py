@@ -11,7 +11,10 @@ class AliasingChange(PlainRule[AliasingMismatch]):
     id = "aliasing-change"
     title = "the same tensor stood for several arguments, or no longer did"
     failure_type = AliasingMismatch
-    why = "a graph that writes to one argument, or returns it, depends on which arguments are the same tensor"
+    why = (
+        "a graph that writes to one argument, or returns it, depends on which arguments are "
+        "the same tensor"
+    )
     standing = Disposition.EXPECTED
 
     def message(self, failure: AliasingMismatch) -> str:

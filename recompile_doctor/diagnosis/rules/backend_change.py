@@ -10,7 +10,10 @@ class BackendChange(PlainRule[BackendMismatch]):
     id = "backend-change"
     title = "the function is compiled with several backend objects"
     failure_type = BackendMismatch
-    why = "a cached graph belongs to the backend that made it; a backend made anew for each call never finds it"
+    why = (
+        "a cached graph belongs to the backend that made it; a backend made anew for each "
+        "call never finds it"
+    )
 
     def message(self, failure: BackendMismatch) -> str:
         """Return the two backends in torch's words."""

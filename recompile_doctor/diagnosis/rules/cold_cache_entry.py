@@ -10,7 +10,10 @@ class ColdCacheEntry(PlainRule[DeadReference]):
     id = "cold-cache-entry"
     title = "a cached graph died with an object that it was guarded on"
     failure_type = DeadReference
-    why = "torch remembers some objects and classes by weak reference; when one dies its graph is thrown away, and a call with a new one compiles again"
+    why = (
+        "torch remembers some objects and classes by weak reference; when one dies its graph "
+        "is thrown away, and a call with a new one compiles again"
+    )
 
     def message(self, failure: DeadReference) -> str:
         """Return what died, in torch's words."""

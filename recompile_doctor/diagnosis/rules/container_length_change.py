@@ -10,7 +10,10 @@ class ContainerLengthChange(PlainRule[LengthMismatch]):
     id = "container-length-change"
     title = "a list, tuple or dict had another length"
     failure_type = LengthMismatch
-    why = "torch unrolls a container while tracing: its length is part of the graph, and no list or mark makes it dynamic"
+    why = (
+        "torch unrolls a container while tracing: its length is part of the graph, and no "
+        "list or mark makes it dynamic"
+    )
 
     def message(self, failure: LengthMismatch) -> str:
         """Return the length that the graph is for."""

@@ -10,4 +10,7 @@ class DataDependentBranch(BreakRule):
     id = "data-dependent-branch"
     title = "the program branches on the value of a tensor"
     meaning = BreakMeaning.BRANCH
-    why = "which way to go is only known when the tensor has been computed; torch traces one way only, so the graph ends here"
+    why = (
+        "which way to go is only known when the tensor has been computed; torch traces one "
+        "way only, so the graph ends here"
+    )

@@ -11,4 +11,7 @@ class DataDependentGuard(BreakRule):
     id = "data-dependent-guard"
     title = "torch cannot decide an expression that depends on data"
     meaning = BreakMeaning.GUARD
-    why = "the size or number comes from data or from an unbacked dimension; torch may not guard on it, and nothing in the program says which way it goes"
+    why = (
+        "the size or number comes from data or from an unbacked dimension; torch may not "
+        "guard on it, and nothing in the program says which way it goes"
+    )

@@ -10,4 +10,7 @@ class DataDependentScalar(BreakRule):
     id = "data-dependent-scalar"
     title = "a Python number is taken out of a tensor"
     meaning = BreakMeaning.SCALAR
-    why = "the number is only known when the tensor has been computed, so torch ends the graph, computes, and goes on in a resume function"
+    why = (
+        "the number is only known when the tensor has been computed, so torch ends the graph, "
+        "computes, and goes on in a resume function"
+    )

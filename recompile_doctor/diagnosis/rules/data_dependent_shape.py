@@ -10,4 +10,7 @@ class DataDependentShape(BreakRule):
     id = "data-dependent-shape"
     title = "an operation's output shape depends on data"
     meaning = BreakMeaning.SHAPE
-    why = "the number of elements is only known when the tensor has been computed, so torch ends the graph before the operation"
+    why = (
+        "the number of elements is only known when the tensor has been computed, so torch "
+        "ends the graph before the operation"
+    )

@@ -10,7 +10,10 @@ class DimMarkingChange(PlainRule[MarkingMismatch]):
     id = "dim-marking-change"
     title = "the same tensor is sometimes marked and sometimes not"
     failure_type = MarkingMismatch
-    why = "the marks on a tensor are guarded: a graph made without the mark does not serve a marked tensor"
+    why = (
+        "the marks on a tensor are guarded: a graph made without the mark does not serve a "
+        "marked tensor"
+    )
 
     def message(self, failure: MarkingMismatch) -> str:
         """Return what torch says of the mark."""

@@ -11,10 +11,16 @@ class DivisibilityGuard(SizeRule):
     id = "divisibility-guard"
     title = "a size must be divisible for the graph"
     meaning = SizeMeaning.DIVISIBLE
-    why = "the program splits, pads or reshapes by a number, and torch guards on the remainder that it saw"
+    why = (
+        "the program splits, pads or reshapes by a number, and torch guards on the remainder "
+        "that it saw"
+    )
 
     def message(self, failure: ShapeGuardFailure, change: SizeChange) -> str:
         """Return which guard failed, and for which size."""
         seen = "" if change.actual is None else f"; it was {change.actual}"
-        what = f"the graph fits only some remainders of dimension {change.size.dim} of {change.size.source}"
+        what = (
+            f"the graph fits only some remainders of dimension {change.size.dim} of "
+            f"{change.size.source}"
+        )
         return f"{what} (`{failure.expression}`){seen}"

@@ -11,7 +11,11 @@ class EqualSizesGuard(SizeRule):
     id = "equal-sizes-guard"
     title = "two dimensions must be equal for the graph"
     meaning = SizeMeaning.EQUAL
-    why = "the two sizes were equal when torch compiled (duck sizing gives equal sizes one symbol), or an operation needs them equal, so the graph is only for calls where they are"
+    why = (
+        "the two sizes were equal when torch compiled (duck sizing gives equal sizes one "
+        "symbol), or an operation needs them equal, so the graph is only for calls where they "
+        "are"
+    )
 
     def message(self, failure: ShapeGuardFailure, change: SizeChange) -> str:
         """Return which guard failed, and for which size."""

@@ -9,7 +9,10 @@ class FloatValueChange(ValueRule):
 
     id = "float-value-change"
     title = "a float that torch compiled as a constant changed"
-    why = "torch compiles a float as a constant, and no list of sources makes it dynamic; a tensor in its place is an input like others"
+    why = (
+        "torch compiles a float as a constant, and no list of sources makes it dynamic; a "
+        "tensor in its place is an input like others"
+    )
 
     def accepts(self, failure: ValueMismatch) -> bool:
         """Take the values of this kind."""

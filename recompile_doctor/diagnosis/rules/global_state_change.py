@@ -11,7 +11,10 @@ class GlobalStateChange(PlainRule[GlobalStateMismatch]):
     id = "global-state-change"
     title = "global state changed (grad mode, autocast, ...)"
     failure_type = GlobalStateMismatch
-    why = "the graph depends on this state, so training and evaluation, with and without autocast, have graphs of their own"
+    why = (
+        "the graph depends on this state, so training and evaluation, with and without "
+        "autocast, have graphs of their own"
+    )
     standing = Disposition.EXPECTED
 
     def message(self, failure: GlobalStateMismatch) -> str:

@@ -10,4 +10,7 @@ class GraphBreak(BreakRule):
     id = "graph-break"
     title = "the graph breaks"
     meaning = BreakMeaning.OTHER
-    why = "torch does not trace this construct; it runs the code before it as one graph, the construct eagerly, and goes on in a resume function"
+    why = (
+        "torch does not trace this construct; it runs the code before it as one graph, the "
+        "construct eagerly, and goes on in a resume function"
+    )

@@ -9,7 +9,10 @@ class IntValueChange(ValueRule):
 
     id = "int-value-change"
     title = "an int that torch compiled as a constant changed"
-    why = "torch compiles an int as a constant first; an argument becomes a symbol after it changed once, an attribute does not"
+    why = (
+        "torch compiles an int as a constant first; an argument becomes a symbol after it "
+        "changed once, an attribute does not"
+    )
 
     def accepts(self, failure: ValueMismatch) -> bool:
         """Take the values of this kind."""

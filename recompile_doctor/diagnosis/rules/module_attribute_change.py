@@ -9,7 +9,10 @@ class ModuleAttributeChange(ValueRule):
 
     id = "module-attribute-change"
     title = "an attribute of a module changed"
-    why = "torch compiles numbers and flags on a module as constants, also those that change with each call, such as counters"
+    why = (
+        "torch compiles numbers and flags on a module as constants, also those that change "
+        "with each call, such as counters"
+    )
 
     def accepts(self, failure: ValueMismatch) -> bool:
         """Take the values of this kind."""

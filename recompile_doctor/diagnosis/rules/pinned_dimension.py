@@ -11,7 +11,11 @@ class PinnedDimension(SizeRule):
     id = "pinned-dimension"
     title = "a dimension that could vary was made a constant"
     meaning = SizeMeaning.PINNED
-    why = "the program used the size in a way that fits only one number (a broadcast with a constant shape, a comparison, a reshape), so torch replaced the symbol by that number"
+    why = (
+        "the program used the size in a way that fits only one number (a broadcast with a "
+        "constant shape, a comparison, a reshape), so torch replaced the symbol by that "
+        "number"
+    )
 
     def message(self, failure: ShapeGuardFailure, change: SizeChange) -> str:
         """Return which guard failed, and for which size."""

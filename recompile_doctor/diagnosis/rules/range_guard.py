@@ -11,10 +11,16 @@ class RangeGuard(SizeRule):
     id = "range-guard"
     title = "a branch on a size was taken differently"
     meaning = SizeMeaning.RANGE
-    why = "the program, or an operation in it, branches on the size; the graph holds one branch, and the guard keeps it to the sizes that take that branch"
+    why = (
+        "the program, or an operation in it, branches on the size; the graph holds one "
+        "branch, and the guard keeps it to the sizes that take that branch"
+    )
 
     def message(self, failure: ShapeGuardFailure, change: SizeChange) -> str:
         """Return which guard failed, and for which size."""
         seen = "" if change.actual is None else f"; it was {change.actual}"
-        what = f"dimension {change.size.dim} of {change.size.source} left the range that the graph was compiled for"
+        what = (
+            f"dimension {change.size.dim} of {change.size.source} left the range that the graph "
+            "was compiled for"
+        )
         return f"{what} (`{failure.expression}`){seen}"

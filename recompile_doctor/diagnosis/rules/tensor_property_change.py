@@ -11,7 +11,10 @@ class TensorPropertyChange(PlainRule[TensorPropertyMismatch]):
     id = "tensor-property-change"
     title = "a property of a tensor changed (dtype, device, requires_grad, ...)"
     failure_type = TensorPropertyMismatch
-    why = "torch's kernels, and whether gradients are needed, depend on these properties, so each combination has a graph of its own"
+    why = (
+        "torch's kernels, and whether gradients are needed, depend on these properties, so "
+        "each combination has a graph of its own"
+    )
     standing = Disposition.EXPECTED
 
     def message(self, failure: TensorPropertyMismatch) -> str:

@@ -10,7 +10,10 @@ class TypeChange(PlainRule[TypeMismatch]):
     id = "type-change"
     title = "a value had another type"
     failure_type = TypeMismatch
-    why = "what the program does with a value depends on its type, so each type has a graph of its own"
+    why = (
+        "what the program does with a value depends on its type, so each type has a graph of "
+        "its own"
+    )
 
     def message(self, failure: TypeMismatch) -> str:
         """Return whose type changed."""
