@@ -7,11 +7,9 @@ cause is what kept the entry that was closest to passing.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
 from recompile_doctor.events.vocabulary import EntryFailure, InputDescribed
 from recompile_doctor.ids import CompileId
-from recompile_doctor.model.expression import SizeSource
 from recompile_doctor.model.reason import (
     GuardFailure,
     ShapeGuardFailure,
@@ -20,9 +18,7 @@ from recompile_doctor.model.reason import (
     parse_reason,
 )
 from recompile_doctor.model.run import Compilation, CompileKey, Run
-from recompile_doctor.model.source import Source, parse_source
-
-_Value = TypeVar("_Value")
+from recompile_doctor.model.source import SizeSource, Source, parse_leaf, parse_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +168,8 @@ def known_sizes(
 
 def parse_size(text: str) -> SizeSource | None:
     """Return the dimension that a symbol's source names, or None when it is no size."""
-    head, found, tail = text.rpartition(".size()[")
-    if not found or not tail.endswith("]") or not tail[:-1].isdigit():
-        return None
-    return SizeSource(parse_source(head), int(tail[:-1]))
+    leaf = parse_leaf(text)
+    return leaf if isinstance(leaf, SizeSource) else None
 
 
 def _joint_changes(recompile: Compilation, chosen: Candidate) -> Iterable[SizeMismatch]:

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from recompile_doctor.diagnosis.attribution import Cause
-from recompile_doctor.model.expression import SizeSource
 from recompile_doctor.model.guard import ShapeGuardKind
 from recompile_doctor.model.reason import GuardFailure, ShapeGuardFailure, SizeMismatch
 from recompile_doctor.model.run import Run
+from recompile_doctor.model.source import SizeSource
 
 _SPECIALIZED = (0, 1)
 _SMALLEST_GENERAL_SIZE = 2

@@ -23,5 +23,5 @@ class AliasingChange(PlainRule[AliasingMismatch]):
         return f"whether {names} are the same tensor differs between calls"
 
     def place(self, failure: AliasingMismatch) -> tuple[str | None, int | None]:
-        """Return the sources in torch's order."""
-        return ", ".join(str(each) for each in failure.sources) or None, None
+        """Return the first of the sources; torch gives them no order, the message has all."""
+        return (str(failure.sources[0]) if failure.sources else None), None

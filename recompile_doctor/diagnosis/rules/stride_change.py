@@ -32,8 +32,8 @@ class StrideChange(RecompileRule):
         else:
             return None
         return Claim(
-            source=f"{source}.stride()[{dim}]",
-            dim=None,
+            source=source,
+            dim=dim,
             message=message,
             why=_WHY,
             values=values,

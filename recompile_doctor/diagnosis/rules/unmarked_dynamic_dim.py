@@ -5,9 +5,8 @@ from recompile_doctor.diagnosis.finding import Disposition
 from recompile_doctor.diagnosis.locate import call_location, definition, size_location
 from recompile_doctor.diagnosis.rule import Claim, Examination, RecompileRule
 from recompile_doctor.diagnosis.sizes import SizeMeaning, size_change
-from recompile_doctor.model.expression import SizeSource
 from recompile_doctor.model.reason import AttributeMissing, GuardFailure, SizeMismatch
-from recompile_doctor.model.source import parse_source
+from recompile_doctor.model.source import SizeSource, parse_source
 
 _WHY = (
     "torch compiles the first size as a constant; when another one comes it compiles once more "
