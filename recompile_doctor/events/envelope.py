@@ -48,10 +48,18 @@ class Prefix:
 
 def split_prefix(line: str) -> tuple[Prefix, str] | None:
     """Return the prefix of ``line`` and the message after it, or None when torch wrote neither."""
-    match = _PREFIX.match(line.rstrip("\r\n"))
-    if match is None:
-        return None
-    prefix = Prefix(
+    match = match_prefix(line)
+    return None if match is None else (prefix_of(match), match["message"] or "")
+
+
+def match_prefix(line: str) -> re.Match[str] | None:
+    """Return the match of a prefix, for readers that drop most lines at a look at its groups."""
+    return _PREFIX.match(line.rstrip("\r\n"))
+
+
+def prefix_of(match: re.Match[str]) -> Prefix:
+    """Return the prefix that ``match_prefix`` found."""
+    return Prefix(
         level=match["level"].strip(),
         time=_seconds(match),
         process=match["process"],
@@ -61,7 +69,6 @@ def split_prefix(line: str) -> tuple[Prefix, str] | None:
         compile_id=parse_compile_id(match["id"]) if match["id"] else None,
         artifact=match["artifact"],
     )
-    return prefix, match["message"] or ""
 
 
 def _seconds(match: re.Match[str]) -> float | None:
