@@ -131,7 +131,7 @@ def symbolic_sizes(entry: Compilation | None) -> int:
     """Return how many sizes and ints an entry treats as symbols, i.e. how general it is."""
     if entry is None:
         return 0
-    constants = {each.symbol for each in entry.specializations if _is_number(each.value)}
+    constants = _constant_symbols(entry)
     backed = {each.source for each in entry.symbols if each.symbol not in constants}
     marked = {each.source for each in entry.unbacked if each.source is not None}
     return len(backed | marked)
@@ -218,6 +218,20 @@ _SMALLEST_GENERAL_SIZE = 2
 
 def symbolic_dims(entry: Compilation) -> set[SizeSource]:
     """Return the dimensions that an entry treats as symbols, and did not make constant."""
-    constants = {each.symbol for each in entry.specializations if _is_number(each.value)}
-    leaves = (parse_size(each.source) for each in entry.symbols if each.symbol not in constants)
+    constants = _constant_symbols(entry)
+    return _dims_of(each.source for each in entry.symbols if each.symbol not in constants)
+
+
+def pinned_dims(entry: Compilation) -> set[SizeSource]:
+    """Return the dimensions for which an entry made a symbol that the program made constant."""
+    constants = _constant_symbols(entry)
+    return _dims_of(each.source for each in entry.symbols if each.symbol in constants)
+
+
+def _constant_symbols(entry: Compilation) -> set[str]:
+    return {each.symbol for each in entry.specializations if _is_number(each.value)}
+
+
+def _dims_of(sources: Iterable[str]) -> set[SizeSource]:
+    leaves = (parse_size(each) for each in sources)
     return {leaf for leaf in leaves if leaf is not None}

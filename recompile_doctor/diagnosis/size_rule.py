@@ -7,6 +7,7 @@ from recompile_doctor.diagnosis.attribution import Cause
 from recompile_doctor.diagnosis.locate import guard_location, size_location
 from recompile_doctor.diagnosis.rule import Claim, Examination, RecompileRule
 from recompile_doctor.diagnosis.sizes import SizeChange, SizeMeaning, size_change
+from recompile_doctor.model.expression import expression_text
 from recompile_doctor.model.reason import GuardFailure, ShapeGuardFailure
 
 
@@ -17,13 +18,11 @@ class SizeRule(RecompileRule):
     why: ClassVar[str]
 
     @abstractmethod
-    def message(self, failure: ShapeGuardFailure, change: SizeChange) -> str:
-        """Return what happened, in one sentence without a full stop."""
+    def message(self, guard: str, change: SizeChange) -> str:
+        """Return what happened, in one sentence without a full stop; ``guard`` is quoted."""
 
     def claim(self, failure: GuardFailure, cause: Cause, examination: Examination) -> Claim | None:
         """Claim shape guards that failed for this meaning."""
-        if not isinstance(failure, ShapeGuardFailure):
-            return None
         change = size_change(failure, cause, examination.run)
         if change is None or change.meaning is not self.meaning:
             return None
@@ -32,9 +31,16 @@ class SizeRule(RecompileRule):
         return Claim(
             source=source,
             dim=dim,
-            message=self.message(failure, change),
+            message=self.message(_guard(failure), change),
             why=self.why,
-            values=() if change.actual is None else (str(change.actual),),
+            values=change.values,
             location=location or size_location(source, dim, cause, examination.run),
-            observed=change.certain,
+            observed=change.observed and change.certain,
         )
+
+
+def _guard(failure: GuardFailure) -> str:
+    """Return torch's guard as a quotation."""
+    if isinstance(failure, ShapeGuardFailure):
+        return f"`{expression_text(failure.expression)}`"
+    return f"`{failure.text.strip()}`" if failure.text.strip() else "a guard on it"

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from recompile_doctor.diagnosis.attribution import Cause
+from recompile_doctor.diagnosis.attribution import Cause, pinned_dims
 from recompile_doctor.model.guard import ShapeGuardKind
 from recompile_doctor.model.reason import GuardFailure, ShapeGuardFailure, SizeMismatch
-from recompile_doctor.model.run import Run
+from recompile_doctor.model.run import Compilation, Run
 from recompile_doctor.model.source import SizeSource
 
 _SPECIALIZED = (0, 1)
@@ -39,18 +39,36 @@ class SizeChange:
     observed: bool
     certain: bool = True
 
+    @property
+    def values(self) -> tuple[str, ...]:
+        """Return the sizes that are known, the old one first."""
+        return tuple(str(each) for each in (self.expected, self.actual) if each is not None)
+
 
 def size_change(failure: GuardFailure, cause: Cause, run: Run) -> SizeChange | None:
     """Return what a failed guard says about a size, or None when it is not about one."""
     if isinstance(failure, SizeMismatch):
         size = SizeSource(failure.source, failure.dim)
-        special = failure.expected in _SPECIALIZED or failure.actual in _SPECIALIZED
-        meaning = SizeMeaning.ZERO_ONE if special else SizeMeaning.CHANGED
+        meaning = _static_meaning(failure, size, cause.chosen.entry)
         observed = failure not in cause.joint
         return SizeChange(meaning, size, failure.expected, failure.actual, observed)
     if isinstance(failure, ShapeGuardFailure) and failure.sizes:
         return _shape_guard(failure, cause, run)
     return None
+
+
+def _static_meaning(
+    failure: SizeMismatch, size: SizeSource, entry: Compilation | None
+) -> SizeMeaning:
+    """Return why a size was a constant in the entry.
+
+    A dimension for which the entry made a symbol, and then replaced it by a number, could vary
+    until the program pinned it.
+    """
+    if entry is not None and size in pinned_dims(entry):
+        return SizeMeaning.PINNED
+    special = failure.expected in _SPECIALIZED or failure.actual in _SPECIALIZED
+    return SizeMeaning.ZERO_ONE if special else SizeMeaning.CHANGED
 
 
 def _shape_guard(failure: ShapeGuardFailure, cause: Cause, run: Run) -> SizeChange | None:
@@ -84,8 +102,11 @@ def _is_zero_one(failure: ShapeGuardFailure, actual: int | None, run: Run) -> tu
     this size, which it does for every size but 0 and 1 of a dimension that was dynamic before.
     """
     if actual is not None:
-        return actual in _SPECIALIZED and failure.lower in (None, _SMALLEST_GENERAL_SIZE), True
-    if failure.lower == _SMALLEST_GENERAL_SIZE and failure.upper is None:
+        return actual in _SPECIALIZED and failure.guard.lower in (
+            None,
+            _SMALLEST_GENERAL_SIZE,
+        ), True
+    if failure.guard.lower == _SMALLEST_GENERAL_SIZE and failure.guard.upper is None:
         return True, True
     symbols_logged = any(each.symbols for each in run.compilations)
     return failure.zero_one_note and symbols_logged, False

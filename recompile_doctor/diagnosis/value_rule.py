@@ -3,7 +3,8 @@
 from typing import ClassVar
 
 from recompile_doctor.diagnosis.plain_rule import PlainRule
-from recompile_doctor.model.reason import ValueMismatch
+from recompile_doctor.model.expression import expression_text
+from recompile_doctor.model.reason import OtherConstant, ValueMismatch
 from recompile_doctor.model.source import Attribute, Source
 
 
@@ -15,11 +16,16 @@ class ValueRule(PlainRule[ValueMismatch]):
 
     def message(self, failure: ValueMismatch) -> str:
         """Return the value that the graph is for."""
-        return f"the graph is for {failure.source} = {failure.expected!r}, this call has another"
+        return f"the graph is for {failure.source} = {_text(failure)}, this call has another"
 
     def values(self, failure: ValueMismatch) -> tuple[str, ...]:
         """Return the value that the graph is for."""
-        return (repr(failure.expected),)
+        return (_text(failure),)
+
+
+def _text(failure: ValueMismatch) -> str:
+    expected = failure.expected
+    return expected.text if isinstance(expected, OtherConstant) else expression_text(expected)
 
 
 def is_module_attribute(failure: ValueMismatch) -> bool:

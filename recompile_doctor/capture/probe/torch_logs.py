@@ -177,5 +177,5 @@ class _KeptLogger(logging.Logger):
         """Remember what was set, for the report."""
         self.__dict__["disabled"] = value
 
-    def isEnabledFor(self, level):  # noqa: D102 - logging's name
+    def isEnabledFor(self, level):
         return level >= self.getEffectiveLevel()

@@ -1,6 +1,7 @@
 """A string, bool, None or enum changed."""
 
 from recompile_doctor.diagnosis.value_rule import ValueRule, is_module_attribute
+from recompile_doctor.model.expression import FloatLiteral, IntLiteral
 from recompile_doctor.model.reason import ValueMismatch
 
 
@@ -13,6 +14,5 @@ class ConstantValueChange(ValueRule):
 
     def accepts(self, failure: ValueMismatch) -> bool:
         """Take the values of this kind."""
-        return (
-            isinstance(failure.expected, bool) or not isinstance(failure.expected, int | float)
-        ) and not is_module_attribute(failure)
+        is_number = isinstance(failure.expected, IntLiteral | FloatLiteral)
+        return not is_number and not is_module_attribute(failure)

@@ -2,7 +2,6 @@
 
 from recompile_doctor.diagnosis.size_rule import SizeRule
 from recompile_doctor.diagnosis.sizes import SizeChange, SizeMeaning
-from recompile_doctor.model.reason import ShapeGuardFailure
 
 
 class EqualSizesGuard(SizeRule):
@@ -17,8 +16,8 @@ class EqualSizesGuard(SizeRule):
         "are"
     )
 
-    def message(self, failure: ShapeGuardFailure, change: SizeChange) -> str:
+    def message(self, guard: str, change: SizeChange) -> str:
         """Return which guard failed, and for which size."""
         seen = "" if change.actual is None else f"; it was {change.actual}"
         what = f"the graph ties dimension {change.size.dim} of {change.size.source} to another size"
-        return f"{what} (`{failure.expression}`){seen}"
+        return f"{what} ({guard}){seen}"

@@ -1,6 +1,7 @@
 """A float argument or member changed."""
 
 from recompile_doctor.diagnosis.value_rule import ValueRule, is_module_attribute
+from recompile_doctor.model.expression import FloatLiteral
 from recompile_doctor.model.reason import ValueMismatch
 
 
@@ -16,4 +17,4 @@ class FloatValueChange(ValueRule):
 
     def accepts(self, failure: ValueMismatch) -> bool:
         """Take the values of this kind."""
-        return isinstance(failure.expected, float) and not is_module_attribute(failure)
+        return isinstance(failure.expected, FloatLiteral) and not is_module_attribute(failure)

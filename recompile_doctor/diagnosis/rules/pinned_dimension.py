@@ -2,7 +2,6 @@
 
 from recompile_doctor.diagnosis.size_rule import SizeRule
 from recompile_doctor.diagnosis.sizes import SizeChange, SizeMeaning
-from recompile_doctor.model.reason import ShapeGuardFailure
 
 
 class PinnedDimension(SizeRule):
@@ -17,10 +16,10 @@ class PinnedDimension(SizeRule):
         "number"
     )
 
-    def message(self, failure: ShapeGuardFailure, change: SizeChange) -> str:
+    def message(self, guard: str, change: SizeChange) -> str:
         """Return which guard failed, and for which size."""
         seen = "" if change.actual is None else f"; it was {change.actual}"
         what = (
             f"the graph fits only one size of dimension {change.size.dim} of {change.size.source}"
         )
-        return f"{what} (`{failure.expression}`){seen}"
+        return f"{what} ({guard}){seen}"

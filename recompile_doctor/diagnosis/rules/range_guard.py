@@ -2,7 +2,6 @@
 
 from recompile_doctor.diagnosis.size_rule import SizeRule
 from recompile_doctor.diagnosis.sizes import SizeChange, SizeMeaning
-from recompile_doctor.model.reason import ShapeGuardFailure
 
 
 class RangeGuard(SizeRule):
@@ -16,11 +15,11 @@ class RangeGuard(SizeRule):
         "branch, and the guard keeps it to the sizes that take that branch"
     )
 
-    def message(self, failure: ShapeGuardFailure, change: SizeChange) -> str:
+    def message(self, guard: str, change: SizeChange) -> str:
         """Return which guard failed, and for which size."""
         seen = "" if change.actual is None else f"; it was {change.actual}"
         what = (
             f"dimension {change.size.dim} of {change.size.source} left the range that the graph "
             "was compiled for"
         )
-        return f"{what} (`{failure.expression}`){seen}"
+        return f"{what} ({guard}){seen}"

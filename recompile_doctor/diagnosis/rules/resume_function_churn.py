@@ -62,6 +62,8 @@ class ResumeFunctionChurn(Rule):
             evidence=tuple(recompile_evidence(cause) for cause in causes),
             confidence=Confidence.OBSERVED,
             disposition=Disposition.FIXABLE,
+            graph_breaks=1,
+            break_times=place.times if place else 0,
             recompiles=tuple(ref_of(cause.recompile) for cause in causes),
             location=None
             if file is None

@@ -5,6 +5,7 @@ from recompile_doctor.diagnosis.locate import call_location, definition, guard_l
 from recompile_doctor.diagnosis.rule import Claim, Examination, RecompileRule
 from recompile_doctor.model.guard import ShapeGuardKind
 from recompile_doctor.model.reason import GuardFailure, ShapeGuardFailure, StrideMismatch
+from recompile_doctor.model.source import StrideSource
 
 _WHY = (
     "strides decide the memory layout that kernels are written for; a transposed, sliced or "
@@ -26,7 +27,7 @@ class StrideChange(RecompileRule):
             message = f"stride {dim} of {source} was {failure.expected} and then {failure.actual}"
             values = (str(failure.expected), str(failure.actual))
         elif isinstance(failure, ShapeGuardFailure) and failure.kind is ShapeGuardKind.STRIDE:
-            stride = failure.strides[0]
+            stride = next(each for each in failure.variables if isinstance(each, StrideSource))
             source, dim = str(stride.source), stride.dim
             message = f"the graph needs `{failure.expression}`, and this call has other strides"
         else:

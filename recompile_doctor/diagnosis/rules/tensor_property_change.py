@@ -19,9 +19,11 @@ class TensorPropertyChange(PlainRule[TensorPropertyMismatch]):
 
     def message(self, failure: TensorPropertyMismatch) -> str:
         """Return which property changed, and how."""
-        change = f"was {failure.expected} and then {failure.actual}"
-        return f"the {failure.property} of {failure.source} {change}"
+        change = "changed"
+        if failure.expected is not None and failure.actual is not None:
+            change = f"was {failure.expected} and then {failure.actual}"
+        return f"the {failure.property.value} of {failure.source} {change}"
 
     def values(self, failure: TensorPropertyMismatch) -> tuple[str, ...]:
         """Return the old and the new property."""
-        return (str(failure.expected), str(failure.actual))
+        return tuple(each for each in (failure.expected, failure.actual) if each is not None)

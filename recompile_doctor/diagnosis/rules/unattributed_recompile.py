@@ -19,7 +19,7 @@ class UnattributedRecompile(RecompileRule):
         if cause.recompile.key in examination.explained:
             return None
         return Claim(
-            source=None,
+            source=None if failure.source is None else str(failure.source),
             dim=None,
             message=f"torch says: {failure.text.strip()}",
             why="no rule knows this reason; it is shown in torch's words",

@@ -35,7 +35,7 @@ class ZeroOneSpecialization(RecompileRule):
             dim=dim,
             message=_message(source, dim, change),
             why=_WHY,
-            values=_values(change),
+            values=change.values,
             location=location or size_location(source, dim, cause, examination.run),
             observed=change.observed and change.certain,
         )
@@ -61,7 +61,3 @@ def _message(source: str, dim: int, change: SizeChange) -> str:
     if change.actual is not None:
         return f"{what} was {change.actual}, and the graph is for 2 and more"
     return f"{what} was 0 or 1, and the graph is for 2 and more"
-
-
-def _values(change: SizeChange) -> tuple[str, ...]:
-    return tuple(str(each) for each in (change.expected, change.actual) if each is not None)

@@ -150,8 +150,9 @@ class RaisedErrors:
         if found and next_text.startswith(_CHAIN):
             self._chained[error.rank] = _identity(found[0])
         return tuple(
-            event for event in found if _identity(event) not in self._logged
-            and _identity(event) != before
+            event
+            for event in found
+            if _identity(event) not in self._logged and _identity(event) != before
         )
 
 
