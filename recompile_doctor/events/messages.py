@@ -7,7 +7,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from recompile_doctor.events.vocabulary import EntryFailure, GraphBroke, Origin, StackFrame
+from recompile_doctor.events.vocabulary import (
+    ConstraintViolated,
+    DataDependentError,
+    EntryFailure,
+    GraphBroke,
+    Origin,
+    StackFrame,
+)
 from recompile_doctor.ids import CompileId, parse_compile_id
 
 UNKNOWN = "<unknown>"
@@ -134,6 +141,24 @@ def parse_entry_failure(reason: str) -> EntryFailure:
     return EntryFailure(entry, "\n".join(lines[:at]), parse_user_stack(lines[at + 1 :]))
 
 
+_LOCAL_SOURCE = re.compile(r"L\[\s*['\"]")
+_BARE_SOURCE = re.compile(
+    r"\btensor '(?![LG]\[)"
+    r"|(?<![\w\]'\")])(?!G\[)[a-z_][\w.\[\]']{0,200}(?:\.size\(\)| == )"
+)
+
+
+def sources_stripped(failures: Iterable[EntryFailure]) -> bool | None:
+    """Tell whether torch wrote ``x`` for ``L['x']`` in the reasons; None where none names either.
+
+    Torch strips all of them or none, so one that is left settles it.
+    """
+    texts = [failure.text for failure in failures]
+    if any(_LOCAL_SOURCE.search(text) for text in texts):
+        return False
+    return True if any(_BARE_SOURCE.search(text) for text in texts) else None
+
+
 # --- Where an expression comes from --------------------------------------------------------------
 
 _ADVICE = ", for more info run with TORCHDYNAMO_"
@@ -214,6 +239,14 @@ def parse_data_dependent(text: str) -> DataDependentText | None:
     return DataDependentText(match["expression"], message, place, torch_frame, user_stack)
 
 
+def data_dependent_error(origin: Origin, text: str) -> DataDependentError | None:
+    """Return the event for the data-dependent error that a text at ``origin`` tells."""
+    found = parse_data_dependent(text)
+    if found is None:
+        return None
+    return DataDependentError(origin, found.expression, found.message, found.user_stack)
+
+
 def _caused_by(message: str) -> tuple[StackFrame | None, StackFrame | None]:
     # Torch 2.9 forgot the line break before it: "...statically_known_trueCaused by: ...".
     _, found, rest = message.partition(_CAUSED_BY)
@@ -271,6 +304,12 @@ def parse_constraints(text: str) -> tuple[ConstraintText, ...]:
     if not items:
         return (ConstraintText(head["names"], None, head.group().strip()),)
     return tuple(_constraint(item, head["names"]) for item in items)
+
+
+def constraint_violations(origin: Origin, text: str) -> Iterator[ConstraintViolated]:
+    """Yield the events for the violated constraints that a text at ``origin`` lists."""
+    for found in parse_constraints(text):
+        yield ConstraintViolated(origin, found.source, found.value, found.message, found.user_stack)
 
 
 def _until_next_exception(text: str) -> str:
