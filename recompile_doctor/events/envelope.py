@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from recompile_doctor.ids import CompileId, parse_compile_id
 
@@ -26,6 +27,9 @@ _PREFIX = re.compile(
 
 # Days before each month in a leap year: torch writes no year, and only differences count.
 _DAYS_BEFORE = (0, 0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)
+
+# Many lines in a row have one id.
+_cached_compile_id = lru_cache(1024)(parse_compile_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ def prefix_of(match: re.Match[str]) -> Prefix:
         path=match["path"],
         line=int(match["line"]),
         rank=None if match["rank"] is None else int(match["rank"]),
-        compile_id=parse_compile_id(match["id"]) if match["id"] else None,
+        compile_id=_cached_compile_id(match["id"]) if match["id"] else None,
         artifact=match["artifact"],
     )
 

@@ -112,7 +112,9 @@ def _line(number: int, raw: bytes) -> LogLine:
 
 def _torch_start(text: str) -> int | None:
     """Return where torch's prefix starts in ``text``."""
-    start = next((m for m in _TORCH_START.finditer(text) if m["quote"] is None), None)
+    start = _TORCH_START.match(text)
+    if start is None or start["quote"] is not None:
+        start = next((m for m in _TORCH_START.finditer(text) if m["quote"] is None), None)
     if start is None:
         return None
     path_end = text.find(_ANY_PREFIX, start.end())

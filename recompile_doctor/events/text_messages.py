@@ -139,8 +139,8 @@ class Assembly:
         artifact = match["artifact"]
         kinds = kinds_logged_at(match["path"], artifact)
         body = match["message"] or ""
-        place = _Place(_raw_prefix(match), tuple(head for kind in kinds for head in kind.heads))
-        kind = next((kind for kind in kinds if body.startswith(kind.heads)), None)
+        place = _Place(_raw_prefix(match), kinds.heads)
+        kind = kinds.kind_of(body)
         if kind is None and artifact not in NEEDED_ARTIFACTS:
             self._unneeded = place
             return None

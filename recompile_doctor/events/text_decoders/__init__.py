@@ -1,5 +1,7 @@
 """The kinds of message that the text reader knows, one module a subject, all in one table."""
 
+from dataclasses import dataclass
+
 from recompile_doctor.events.text_decoders.compiles import PASSES, STARTS
 from recompile_doctor.events.text_decoders.cudagraphs import CUDAGRAPHS
 from recompile_doctor.events.text_decoders.evaluations import (
@@ -48,12 +50,33 @@ KINDS: tuple[MessageKind, ...] = (
 )
 
 
-def _by_place() -> dict[tuple[str | None, str | None], tuple[MessageKind, ...]]:
-    table: dict[tuple[str | None, str | None], tuple[MessageKind, ...]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """The kinds of message that one place logs, and all the ways in which they begin."""
+
+    kinds: tuple[MessageKind, ...] = ()
+    heads: tuple[str, ...] = ()
+
+    def kind_of(self, text: str) -> MessageKind | None:
+        """Return the kind of a message that begins with ``text``."""
+        return next((kind for kind in self.kinds if text.startswith(kind.heads)), None)
+
+    def also(self, kind: MessageKind) -> "Kinds":
+        """Return these kinds and another one."""
+        return Kinds((*self.kinds, kind), self.heads + kind.heads)
+
+
+_NONE = Kinds()
+
+
+def _by_place() -> dict[tuple[str | None, str | None], Kinds]:
+    table: dict[tuple[str | None, str | None], Kinds] = {}
     for kind in KINDS:
         places = [(None, name) for name in kind.artifacts] + [(name, None) for name in kind.files]
         for place in places:
-            table[place] = (*table.get(place, ()), kind)
+            table[place] = table.get(place, _NONE).also(kind)
     return table
 
 
@@ -63,8 +86,8 @@ NEEDED_ARTIFACTS = frozenset(RECOMPILES.artifacts + GRAPH_BREAKS.artifacts)
 _BY_PLACE = _by_place()
 
 
-def kinds_logged_at(path: str, artifact: str | None) -> tuple[MessageKind, ...]:
+def kinds_logged_at(path: str, artifact: str | None) -> Kinds:
     """Return the kinds that torch's file at ``path`` logs, or that belong to an artifact."""
     if artifact is not None:
-        return _BY_PLACE.get((None, artifact), ())
-    return _BY_PLACE.get((path.replace("\\", "/").rpartition("/")[2], None), ())
+        return _BY_PLACE.get((None, artifact), _NONE)
+    return _BY_PLACE.get((path.replace("\\", "/").rpartition("/")[2], None), _NONE)
