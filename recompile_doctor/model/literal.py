@@ -1,0 +1,89 @@
+"""Python literals inside torch's texts: read by hand, never evaluated."""
+
+import re
+
+# int() refuses longer numbers since Python 3.11 (sys.set_int_max_str_digits), and takes long.
+MAX_DIGITS = 1000
+
+_OPENING = "([{"
+_CLOSING = ")]}"
+_ESCAPE = re.compile(
+    r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-7]{1,3})|(.))", re.DOTALL
+)
+_SIMPLE_ESCAPES = {
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+    "\n": "",
+}
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)\Z")
+
+
+def end_of_string(text: str, start: int) -> int | None:
+    """Return the position behind the string literal that opens at ``start``, None if it is open."""
+    quote = text[start]
+    position = start + 1
+    while position < len(text):
+        character = text[position]
+        if character == quote:
+            return position + 1
+        position += 2 if character == "\\" else 1
+    return None
+
+
+def string_value(literal: str) -> str | None:
+    """Return what a quoted string literal stands for, or None when ``literal`` is not one."""
+    if len(literal) < 2 or literal[0] not in "'\"" or end_of_string(literal, 0) != len(literal):
+        return None
+
+    body = literal[1:-1]
+    if "\\" not in body:
+        return body
+    try:
+        return _ESCAPE.sub(_unescape, body)
+    except ValueError:  # \U beyond the last code point
+        return None
+
+
+def _unescape(match: re.Match[str]) -> str:
+    short, medium, long, octal, simple = match.groups()
+    if octal is not None:
+        return chr(int(octal, 8))
+    if simple is not None:
+        return _SIMPLE_ESCAPES.get(simple, simple if simple in "\\'\"" else f"\\{simple}")
+    return chr(int(short or medium or long, 16))
+
+
+def integer_value(text: str) -> int | None:
+    """Return the int that ``text`` spells in decimal, or None."""
+    if len(text) > MAX_DIGITS or _INTEGER.match(text) is None:
+        return None
+    return int(text)
+
+
+def end_of_balanced(text: str, start: int, stops: str) -> int | None:
+    """Return where the first of ``stops`` stands outside of brackets and string literals."""
+    depth = 0
+    position = start
+    while position < len(text):
+        character = text[position]
+        if depth == 0 and character in stops:
+            return position
+        if character in "'\"":
+            end = end_of_string(text, position)
+            if end is None:
+                return None
+            position = end
+            continue
+        if character in _OPENING:
+            depth += 1
+        elif character in _CLOSING:
+            depth -= 1
+            if depth < 0:
+                return None
+        position += 1
+    return None
