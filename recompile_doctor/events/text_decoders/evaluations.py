@@ -30,9 +30,7 @@ def decode_evaluation(message: Message) -> Decoded:
     if match is None:
         return () if _NO_GUARD.match(message.text) else (message.not_understood(),)
     user_stack, torch_frame = user_and_torch_frame(match["rest"].split("\n", 1)[0])
-    return (
-        GuardAdded(message.origin, match["expression"], _role(match), user_stack, torch_frame),
-    )
+    return (GuardAdded(message.origin, match["expression"], _role(match), user_stack, torch_frame),)
 
 
 def _role(match: re.Match[str]) -> GuardRole:

@@ -10,7 +10,6 @@ from recompile_doctor.events.text_decoders.message import (
 from recompile_doctor.events.vocabulary import GraphBroke
 
 
-
 def decode_graph_break(message: Message) -> Decoded:
     """Return the graph break."""
     return (parse_graph_break(message.text).event(message.origin),)

@@ -14,7 +14,8 @@ from recompile_doctor.events.vocabulary import RecompileLimitHit
 # with accumulated_ in front.
 _HIT = re.compile(r"torch\._dynamo hit (?:config\.)?(?P<limit>\w+) \((?P<value>[0-9]{1,9})\)")
 _FUNCTION = re.compile(
-    r"^ *function: '(?P<function>.{1,4096}?)' \((?P<file>.{1,4096}):(?P<line>[0-9]{1,9})\)$", re.MULTILINE
+    r"^ *function: '(?P<function>.{1,4096}?)' \((?P<file>.{1,4096}):(?P<line>[0-9]{1,9})\)$",
+    re.MULTILINE,
 )
 _REASON = re.compile(
     r"^ *last reason: (?P<reason>.*?)(?=\nTo (?:log|diagnose) |\Z)", re.MULTILINE | re.DOTALL
