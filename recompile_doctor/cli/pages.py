@@ -3,8 +3,10 @@
 import tempfile
 from pathlib import Path
 
-from recompile_doctor.bundle import TRACE_NAMES, is_bundle, open_bundle
+from recompile_doctor.bundle import is_bundle, open_bundle
 from recompile_doctor.errors import DoctorError
+
+_TRACE_NAMES = "dedicated_log_torch_trace*"
 
 
 def make_pages_of(target: Path) -> Path:
@@ -18,7 +20,7 @@ def make_pages_of(target: Path) -> Path:
         bundle = open_bundle(target)
         files, folder = list(bundle.trace_files()), bundle.path / "tlparse"
     else:
-        files = sorted(target.glob(TRACE_NAMES)) if target.is_dir() else [target]
+        files = sorted(target.glob(_TRACE_NAMES)) if target.is_dir() else [target]
         folder = Path(tempfile.mkdtemp(prefix="recompile-doctor-tlparse-"))
     if not files:
         raise DoctorError(
