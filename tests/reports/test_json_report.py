@@ -1,6 +1,7 @@
 """The report as JSON, and its schema."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,11 @@ VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 @pytest.mark.parametrize("name", documents.ALL)
 def test_reports_are_as_the_schema_says(name: str) -> None:
     VALIDATOR.validate(json.loads(render_json(documents.ALL[name]())))
+
+
+@pytest.mark.parametrize("name", ["last_batch", "text_only", "two_ranks"])
+def test_golden(name: str, check_golden: Callable[[str, str], None]) -> None:
+    check_golden(f"{name}.json", render_json(documents.ALL[name]()))
 
 
 def test_the_schema_is_a_schema_of_this_format() -> None:
