@@ -180,6 +180,11 @@ def open_bundle(path: Path) -> Bundle:
     return bundle
 
 
+def is_bundle(path: Path) -> bool:
+    """Return whether ``path`` is the folder of a bundle."""
+    return (path / MANIFEST_NAME).is_file()
+
+
 def find_bundle(root: Path, text: str) -> Bundle:
     """Return the bundle that ``text`` names: ``latest``, a name below ``root``, or a path."""
     if text == LATEST:

@@ -14,6 +14,16 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "run",
         "Launch a program and explain what torch.compile recompiled.",
     ),
+    "analyze": (
+        "recompile_doctor.cli.analyze",
+        "analyze",
+        "Explain what recompiled, from logs that exist already.",
+    ),
+    "explain": (
+        "recompile_doctor.cli.explain",
+        "explain",
+        "Explain a rule, or the whole chain of one recompile (0/3).",
+    ),
 }
 
 

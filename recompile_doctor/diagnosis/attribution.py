@@ -92,21 +92,22 @@ def find_cause(recompile: Compilation, index: EntryIndex) -> Cause:
     )
 
 
-def _distance(candidate: Candidate) -> tuple[int, int, int, int, int]:
+def _distance(candidate: Candidate) -> tuple[int, bool, bool, int, int, int]:
     """Return how far an entry is from passing; the smallest is the cause.
 
     Guards on global state and types stand before those on sizes and hide them, so an entry that
     fails such a guard is further away. Among the others an entry whose sizes all fit (only a
-    stride or an offset does not) is closest; then the most general one counts, since a static
-    entry was never meant for other sizes; then the one with fewest failures; then the newest.
+    stride or an offset does not) is closest. Then come those that failed a guard on a symbol:
+    a size that was compiled as a constant was never meant to be another. Of these the one with
+    fewest failures counts, of static ones the most general, and the newest on a tie.
     """
     geometry = [each for each in candidate.failures if _is_geometry(each)]
-    others = len(candidate.failures) - len(geometry)
-    wrong_sizes = any(_is_size(each) for each in geometry)
+    static = any(isinstance(each, SizeMismatch) for each in geometry)
     return (
-        others,
-        int(wrong_sizes),
-        -symbolic_sizes(candidate.entry),
+        len(candidate.failures) - len(geometry),
+        any(_is_size(each) for each in geometry),
+        static,
+        -symbolic_sizes(candidate.entry) if static else 0,
         len(candidate.failures),
         -_age_rank(candidate),
     )

@@ -1,6 +1,7 @@
 """The line of the user's program that a finding points to, and what that line is to it."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from recompile_doctor.diagnosis.attribution import Cause, parse_size
 from recompile_doctor.diagnosis.finding import LocationRole, UserLocation
@@ -23,8 +24,27 @@ def guard_location(failure: GuardFailure, cause: Cause) -> UserLocation | None:
         if not stack:
             return None
         return UserLocation(stack[-1], LocationRole.ASKED)
+    frame = _with_whole_path(frame, cause)
     first_use = isinstance(failure, ShapeGuardFailure) and failure.zero_one_note
     return UserLocation(frame, LocationRole.FIRST_USE if first_use else LocationRole.ASKED)
+
+
+def _with_whole_path(frame: StackFrame, cause: Cause) -> StackFrame:
+    """Return a frame of a reason with its file's whole path, where the log has it elsewhere.
+
+    Reasons show only the last characters of a path, so it can begin in the middle of a name.
+    """
+    entry = cause.chosen.entry
+    known = [cause.recompile, *([entry] if entry is not None else [])]
+    for compilation in known:
+        for event in (*compilation.symbols, *compilation.guards):
+            for each in event.user_stack:
+                if each.line == frame.line and each.file.endswith(frame.file):
+                    return replace(frame, file=each.file)
+    file = cause.recompile.frame.file
+    if file is not None and file.endswith(frame.file):
+        return replace(frame, file=file)
+    return frame
 
 
 def size_location(source: str, dim: int, cause: Cause, run: Run) -> UserLocation | None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from recompile_doctor.diagnosis.attribution import Cause, pinned_dims
+from recompile_doctor.diagnosis.attribution import Cause, known_sizes, pinned_dims
 from recompile_doctor.model.guard import ShapeGuardKind
 from recompile_doctor.model.reason import GuardFailure, ShapeGuardFailure, SizeMismatch
 from recompile_doctor.model.run import Compilation, Run
@@ -72,7 +72,7 @@ def _static_meaning(
 
 
 def _shape_guard(failure: ShapeGuardFailure, cause: Cause, run: Run) -> SizeChange | None:
-    size = failure.sizes[0]
+    size = _broke_tie(failure, cause) or failure.sizes[0]
     actual = cause.sizes.get(size)
 
     def means(meaning: SizeMeaning, *, certain: bool = True) -> SizeChange:
@@ -92,6 +92,20 @@ def _shape_guard(failure: ShapeGuardFailure, cause: Cause, run: Run) -> SizeChan
             return means(SizeMeaning.RANGE)
         case ShapeGuardKind.STRIDE | ShapeGuardKind.STORAGE_OFFSET:
             return None
+
+
+def _broke_tie(failure: ShapeGuardFailure, cause: Cause) -> SizeSource | None:
+    """Return the one of two tied sizes that changed, where only one of them did."""
+    entry = cause.chosen.entry
+    if failure.kind is not ShapeGuardKind.EQUAL_SIZES or entry is None:
+        return None
+    before = known_sizes(entry)
+    # They were equal, so one that is known gives the other; duck sizing logs only the first.
+    tied = next((before[size] for size in failure.sizes if size in before), None)
+    if tied is None:
+        return None
+    changed = [size for size in failure.sizes if cause.sizes.get(size, tied) != tied]
+    return changed[0] if len(changed) == 1 else None
 
 
 def _is_zero_one(failure: ShapeGuardFailure, actual: int | None, run: Run) -> tuple[bool, bool]:

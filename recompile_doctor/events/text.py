@@ -1,11 +1,13 @@
 """TORCH_LOGS text, pure or inside the output of a program, as events."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 from typing import BinaryIO
 
+from recompile_doctor.events.compressed import Unpacked
 from recompile_doctor.events.text_decoders.graph_breaks import ITEM_WARNING
-from recompile_doctor.events.text_decoders.raised import RaisedErrors
-from recompile_doctor.events.text_lines import LogLine, LogLines
+from recompile_doctor.events.text_decoders.raised import Raised, RaisedErrors
+from recompile_doctor.events.text_lines import LogLine, LogLines, is_trace_record
 from recompile_doctor.events.text_messages import AssembledMessage, Assembly
 from recompile_doctor.events.vocabulary import (
     ForeignLines,
@@ -19,20 +21,40 @@ from recompile_doctor.events.vocabulary import (
 _EXCERPT = 200
 _MOST_PROCESSES = 10_000
 
+# TORCH_LOGS_FORMAT=short (or basic) makes it logging.BASIC_FORMAT, without process or compile id.
+_BASIC_FORMAT = tuple(
+    f"{level}:torch" for level in ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+)
 
-def iter_text_events(stream: BinaryIO, file_name: str) -> Iterator[ReadItem]:
+
+@dataclass(slots=True)
+class LinesSeen:
+    """How many lines of each sort stood in a log; ``raised`` counts errors without a prefix."""
+
+    torch: int = 0
+    trace_records: int = 0
+    raised: int = 0
+    basic_format: int = 0
+
+
+def iter_text_events(stream: BinaryIO, file_name: str) -> Generator[ReadItem, None, LinesSeen]:
     """Yield what torch says in a text log, in the order in which its messages begin.
 
-    Any bytes give items, never an exception. Lines that torch did not write are counted in one
-    ``ForeignLines`` at the end; errors that the program raised are looked for in them.
+    The log may be packed with gzip or zstd. Any bytes give items, never an exception. Lines that
+    torch did not write are counted in one ``ForeignLines`` at the end; errors that the program
+    raised are looked for in them. Records of TORCH_TRACE are passed over.
+
+    The generator returns (``yield from`` has it) which lines it saw.
     """
-    lines = LogLines(stream)
+    unpacked = Unpacked(stream)
+    lines = LogLines(unpacked)
     reader = _TextReader(file_name)
     for line in lines:
         items = reader.take(line)
         if items:
             yield from items
-    yield from reader.finish(is_cut=lines.is_cut, is_damaged=lines.is_damaged)
+    yield from reader.finish(is_cut=lines.is_cut, is_damaged=unpacked.cut_short)
+    return reader.seen
 
 
 class _TextReader:
@@ -45,14 +67,32 @@ class _TextReader:
         self._item_warnings = _ItemWarnings()
         self._foreign = _ForeignCount(file_name)
         self._last_line: LogLine | None = None
+        self._in_payload = False
+        self.seen = LinesSeen()
 
     def take(self, line: LogLine) -> list[ReadItem]:
         """Return the items that are complete with ``line``."""
         self._last_line = line
         if not line.is_torch:
-            self._foreign.add(line)
-            return [*self._raised.take(line)]
-        items: list[ReadItem] = [*self._raised.interrupt()]
+            return self._take_foreign(line)
+        self.seen.torch += 1
+        self._in_payload = is_trace_record(line.text)
+        if self._in_payload:
+            self.seen.trace_records += 1
+            return []
+        return self._take_torch(line)
+
+    def _take_foreign(self, line: LogLine) -> list[ReadItem]:
+        if self._in_payload and line.text.startswith("\t"):
+            return []
+        self._in_payload = False
+        if line.text.startswith(_BASIC_FORMAT):
+            self.seen.basic_format += 1
+        self._foreign.add(line)
+        return self._note_raised(self._raised.take(line))
+
+    def _take_torch(self, line: LogLine) -> list[ReadItem]:
+        items = self._note_raised(self._raised.interrupt())
         if not self._assembly.take(line):
             items.append(self._issue(line, IssueKind.BAD_PREFIX))
         elif not line.is_clean and self._assembly.is_needed():
@@ -67,7 +107,7 @@ class _TextReader:
         for assembled in self._assembly.rest():
             has_end = last is None or assembled.last_number != last.number
             yield from self._decode(assembled, is_last=(is_cut or is_damaged) and not has_end)
-        yield from self._raised.finish()
+        yield from self._note_raised(self._raised.finish())
         yield from self._item_warnings.rest()
         if last is not None and is_damaged:
             yield self._issue(last, IssueKind.CUT_SHORT)
@@ -83,6 +123,10 @@ class _TextReader:
             return [item for item in decoded if not self._item_warnings.hold(item)]
         self._item_warnings.forget_repeated(decoded)
         return [*decoded]
+
+    def _note_raised(self, errors: tuple[Raised, ...]) -> list[ReadItem]:
+        self.seen.raised += len(errors)
+        return [*errors]
 
     def _issue(self, line: LogLine, kind: IssueKind) -> ParseIssue:
         position = Position(self._file, line.number)

@@ -1,13 +1,11 @@
 """A text log as lines: decoded, stripped of what others put around torch's own words."""
 
+import codecs
 import re
-import zlib
-from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import NamedTuple
 
-import zstandard
-
-_CHUNK = 1 << 20
 # Torch's longest lines are guards on large containers, some 10 kB. What is longer than this is
 # no log line, and is not worth the memory.
 _LONGEST_LINE = 4 << 20
@@ -27,7 +25,10 @@ _TORCH_START = re.compile(
     re.VERBOSE,
 )
 
-READ_ERRORS = (OSError, EOFError, zlib.error, zstandard.ZstdError)
+# A record of TORCH_TRACE has nothing between the prefix and its JSON.
+_TRACE_RECORD = re.compile(r'[^\]]*\] \{"')
+
+_UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class LogLine(NamedTuple):
@@ -47,7 +48,7 @@ class LogLine(NamedTuple):
 
 
 class LogLines:
-    """The lines of a binary stream, in order, at constant memory.
+    """The lines of a log given as chunks of bytes, in order, at constant memory.
 
     Where torch's prefix starts is searched in the line, not expected at its begin: time stamps of
     GitHub, GitLab and Jenkins, ``name |`` of docker compose, ``[default0]:`` of torchrun,
@@ -56,13 +57,11 @@ class LogLines:
 
     Only a line feed ends a line, as in torch: guards hold other line breaks in strings.
 
-    After the iteration, ``is_damaged`` tells that the stream could not be read to its end, and
-    ``is_cut`` that the last line has no line break.
+    After the iteration, ``is_cut`` tells that the last line has no line break.
     """
 
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self.is_damaged = False
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks = chunks
         self.is_cut = False
 
     def __iter__(self) -> Iterator[LogLine]:
@@ -71,7 +70,7 @@ class LogLines:
 
     def _raw_lines(self) -> Iterator[bytes]:
         rest = b""
-        while chunk := self._read():
+        for chunk in _as_utf_8(self._chunks):
             lines = (rest + chunk).split(b"\n")
             rest = _shortened(lines.pop())
             yield from lines
@@ -79,12 +78,23 @@ class LogLines:
             self.is_cut = True
             yield rest
 
-    def _read(self) -> bytes:
-        try:
-            return self._stream.read(_CHUNK)
-        except READ_ERRORS:
-            self.is_damaged = True
-            return b""
+
+def is_trace_record(text: str) -> bool:
+    """Return whether one of torch's lines is a record of TORCH_TRACE rather than text."""
+    return _TRACE_RECORD.match(text) is not None
+
+
+def _as_utf_8(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the chunks; UTF-16, which PowerShell makes of redirected output, is converted."""
+    rest = iter(chunks)
+    first = next(rest, b"")
+    if not first.startswith(_UTF_16_MARKS):
+        yield from chain((first,), rest)
+        return
+    decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
+    for chunk in chain((first,), rest):
+        yield decoder.decode(chunk).encode(errors="replace")
+    yield decoder.decode(b"", final=True).encode(errors="replace")
 
 
 def _shortened(line: bytes) -> bytes:
@@ -118,8 +128,10 @@ def _torch_start(text: str) -> int | None:
     if start is None:
         return None
     path_end = text.find(_ANY_PREFIX, start.end())
-    # No path of torch's has a space: the line was torn, and another one starts in its path.
+    if path_end < 0:
+        return None
     if " " in text[start.end() : path_end]:
-        for start in _TORCH_START.finditer(text, start.end(), path_end):
-            pass
+        # Few paths have a space: the line may be torn, with another one behind its begin.
+        torn = [*_TORCH_START.finditer(text, start.end(), path_end)]
+        start = torn[-1] if torn else start
     return start.start("start")

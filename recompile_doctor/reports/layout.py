@@ -10,12 +10,12 @@ from rich.text import Text
 
 from recompile_doctor.diagnosis.finding import Evidence
 from recompile_doctor.events.vocabulary import StackFrame
-from recompile_doctor.reports.source_lines import quoted_line
-from recompile_doctor.reports.words import visible
+from recompile_doctor.reports.source_lines import code_of
+from recompile_doctor.reports.words import file_and_line, visible
 
 # Longer lines are harder to read, and figures at their end are far from what they belong to.
 _WIDEST = 120
-_NARROWEST = 40
+_NARROWEST = 60
 _SYMBOLS = "→…│·←"
 
 
@@ -57,12 +57,10 @@ class Page:
 
     def path(self, file: str, line: int | None, room: int) -> str:
         """Return ``file:line``, relative to the base where it lies there, in ``room`` cells."""
-        path = file
-        if self.base is not None and file.startswith(f"{self.base}/"):
-            path = file[len(str(self.base)) + 1 :]
         suffix = "" if line is None else f":{line}"
         room -= len(suffix)
-        path = shortened_path(self.safe(path), room, self.symbols.ellipsis)
+        path = self.safe(file_and_line(file, None, self.base))
+        path = shortened_path(path, room, self.symbols.ellipsis)
         return f"{shortened_middle(path, room, self.symbols.ellipsis)}{suffix}"
 
 
@@ -108,6 +106,14 @@ def wrapped(
         yield _indented(line, indent + (hanging if number else 0))
 
 
+def led(page: Page, lead: Text, text: Text) -> Iterator[Text]:
+    """Yield the lines of ``text`` beside ``lead``, which stands in front of the first."""
+    indent = lead.cell_len
+    first, *rest = wrapped(page, text, indent=indent)
+    yield Text.assemble(lead, first[indent:])
+    yield from rest
+
+
 def _indented(line: Text, indent: int) -> Text:
     indented = Text(" " * indent)
     indented.append_text(line)
@@ -146,20 +152,12 @@ def joined(
     yield from wrapped(page, line, style, indent=indent, hanging=hanging)
 
 
-def source_code(page: Page, frame: StackFrame) -> str | None:
-    """Return the code of a stack frame: as torch logged it, else from the file."""
-    if not page.quote_source:
-        return None
-    code = frame.code.strip() if frame.code else None
-    return code or quoted_line(frame.file, frame.line)
-
-
 def quoted(page: Page, frame: StackFrame, remark: str, *, indent: int) -> Iterator[Text]:
     """Yield where a line is and what it is, and the line itself."""
     room = page.width - indent
     where = page.path(frame.file, frame.line, room - len("  :"))
     yield from wrapped(page, f"{where}: {remark}", indent=indent, hanging=2)
-    code = source_code(page, frame)
+    code = code_of(frame) if page.quote_source else None
     if code is None:
         return
     bar = f"{page.symbols.bar} "

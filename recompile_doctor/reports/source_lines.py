@@ -5,9 +5,17 @@ import tokenize
 from itertools import islice
 from pathlib import Path
 
+from recompile_doctor.events.vocabulary import StackFrame
+
 _LONGEST_LINE = 400
 _LARGEST_FILE = 5_000_000
 _PYTHON = (".py", ".pyw")
+
+
+def code_of(frame: StackFrame) -> str | None:
+    """Return the code of a stack frame: as torch logged it, else as it stands in the file now."""
+    logged = frame.code.strip() if frame.code else ""
+    return logged or quoted_line(frame.file, frame.line)
 
 
 def quoted_line(file: str, line: int) -> str | None:

@@ -16,6 +16,7 @@ from recompile_doctor.reports.layout import (
     ends,
     evidence_line,
     joined,
+    led,
     page_for,
     print_lines,
     quoted,
@@ -25,7 +26,6 @@ from recompile_doctor.reports.layout import (
 
 _MOST_FUNCTIONS = 12
 _MOST_EAGER = 3
-_LONGEST_NAME = 40
 _MOST_HINTS = 2
 _LONGEST_HINT = 200
 _LONGEST_TEXT = 1000
@@ -71,7 +71,7 @@ def _report(document: Document, page: Page) -> Iterator[Text]:
 
 
 def _notices(document: Document, page: Page) -> Iterator[Text]:
-    notices = sorted(document.notices, key=lambda each: each.kind is not NoticeKind.WARNING)
+    notices = words.ranked_notices(document)
     for notice in notices:
         style = "bold yellow" if notice.kind is NoticeKind.WARNING else "bold"
         text = Text.assemble(
@@ -155,8 +155,7 @@ class _FindingPrinter:
         if finding.source is None:
             what = Text.assemble(page.safe(finding.title), ": " if what.plain else "", what)
         word = finding.disposition.value
-        line = Text.assemble((f"{word:<{_SHORT_INDENT}}", "green"), what)
-        yield from wrapped(page, line, hanging=_SHORT_INDENT)
+        yield from led(page, Text(f"{word:<{_SHORT_INDENT}}", "green"), what)
         facts = (
             page.safe(finding.title) if finding.source else "",
             self._frame(finding),
@@ -168,11 +167,8 @@ class _FindingPrinter:
 
     def _title(self, finding: Finding) -> Iterator[Text]:
         style = _SEVERITY_STYLES[finding.severity]
-        title = finding.title
-        if finding.rule == words.LIMIT_RULE:
-            name = self._page.name(finding.frame.function or "this function", _LONGEST_NAME)
-            title, style = f"from here on {name} runs eagerly: recompile limit hit", "bold red"
-        left = Text.assemble((f"{self._number}. ", style), (self._page.safe(title), "bold"))
+        title = self._page.safe(words.title(finding))
+        left = Text.assemble((f"{self._number}. ", style), (title, "bold"))
         facts = [finding.severity.value, words.cost(finding, self._document)]
         if finding.graph_breaks:
             facts.append(words.break_counts(finding))
@@ -246,40 +242,29 @@ class _Column:
     cell: Callable[[FrameSummary], str]
 
 
-def _number(number: int | None) -> str:
-    return "?" if number is None else str(number)
-
-
 _COLUMNS = (
-    _Column("recompiles", lambda frame: _number(frame.recompiles)),
-    _Column("graphs", lambda frame: _number(frame.graphs_captured)),
-    _Column("breaks", lambda frame: _number(frame.graph_breaks)),
-    _Column("compile time", lambda frame: _time(frame.compile_seconds)),
+    _Column("recompiles", lambda frame: words.number_text(frame.recompiles)),
+    _Column("graphs", lambda frame: words.number_text(frame.graphs_captured)),
+    _Column("breaks", lambda frame: words.number_text(frame.graph_breaks)),
+    _Column("   time", lambda frame: words.time_text(frame.compile_seconds)),
 )
 
 
-def _time(seconds: float | None) -> str:
-    return "unknown" if seconds is None else words.seconds_text(seconds)
-
-
 def _functions(document: Document, page: Page) -> Iterator[Text]:
-    frames = document.frames
+    frames = words.cut_frames(document, _MOST_FUNCTIONS)
     if not frames:
         return
-    # Functions that run eagerly are never among those cut off.
-    ranked = sorted(range(len(frames)), key=lambda index: not words.runs_eagerly(frames[index]))
-    kept = sorted(ranked[:_MOST_FUNCTIONS])
     room = page.width - sum(len(column.title) + 2 for column in _COLUMNS)
-    names = [page.name(str(frames[index].frame), room) for index in kept]
+    names = [page.name(str(frame.frame), room) for frame in frames]
     room = min(room, max(30, *(cell_len(name) for name in names)))
     yield Text()
     titles = "".join(f"  {column.title}" for column in _COLUMNS)
     yield Text.assemble(("Functions", "bold underline"), (" " * (room - 9) + titles, "dim"))
-    for index, name in zip(kept, names, strict=True):
-        yield from _function(frames[index], name, room)
-    if len(frames) > len(kept):
-        more = words.counted(len(frames) - len(kept), "more function")
-        yield Text(f"{page.symbols.ellipsis} and {more}", "dim")
+    for frame, name in zip(frames, names, strict=True):
+        yield from _function(frame, name, room)
+    more = len(document.frames) - len(frames)
+    if more:
+        yield Text(f"{page.symbols.ellipsis} and {words.counted(more, 'more function')}", "dim")
 
 
 def _function(frame: FrameSummary, name: str, room: int) -> Iterator[Text]:
@@ -295,9 +280,7 @@ def _unread(document: Document, page: Page) -> Iterator[Text]:
     if not unread.records:
         return
     yield Text()
-    records = words.counted(unread.records, "record")
-    text = f"Not understood: {records} of the log ({unread.size:,} bytes), left out of this report"
-    yield from wrapped(page, text, "yellow", hanging=2)
+    yield from wrapped(page, words.unread_text(unread), "yellow", hanging=2)
     for example in unread.examples[:_MOST_EXAMPLES]:
         where = page.path(example.position.file, example.position.line, page.width - 5)
         yield from wrapped(page, f"{where}: {page.safe(example.why)}", indent=2, hanging=2)

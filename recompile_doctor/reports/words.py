@@ -2,9 +2,17 @@
 
 from dataclasses import dataclass, field
 from itertools import groupby
+from pathlib import Path
 
 from recompile_doctor.diagnosis.finding import Disposition, Finding, RecompileRef
-from recompile_doctor.reports.document import Document, FrameSummary, SourceKind
+from recompile_doctor.reports.document import (
+    Document,
+    FrameSummary,
+    Notice,
+    NoticeKind,
+    SourceKind,
+    UnreadSummary,
+)
 
 LIMIT_RULE = "recompile-limit-hit"
 _DATA_RULES = "data-dependent-"
@@ -74,6 +82,38 @@ def cost(finding: Finding, document: Document) -> str:
 def unknown_time(document: Document) -> str:
     """Return that a time is unknown, and why where the kind of log tells."""
     return "time unknown (text log)" if document.source is SourceKind.TEXT else "time unknown"
+
+
+def number_text(number: int | None) -> str:
+    """Return a count, or a question mark where it is unknown."""
+    return "?" if number is None else str(number)
+
+
+def time_text(seconds: float | None) -> str:
+    """Return seconds, or that they are unknown."""
+    return "unknown" if seconds is None else seconds_text(seconds)
+
+
+def unread_text(unread: UnreadSummary) -> str:
+    """Return how much of the log is left out of the report because it was not understood."""
+    records = counted(unread.records, "record")
+    return f"Not understood: {records} of the log ({unread.size:,} bytes), left out of this report"
+
+
+def file_and_line(file: str, line: int | None, base: Path | None) -> str:
+    """Return ``file:line``, relative to ``base`` where the file lies there."""
+    path = file
+    if base is not None and file.startswith(f"{base}/"):
+        path = file[len(str(base)) + 1 :]
+    return path if line is None else f"{path}:{line}"
+
+
+def title(finding: Finding) -> str:
+    """Return a finding's title; of a limit hit, what it means from here on."""
+    if finding.rule != LIMIT_RULE:
+        return finding.title
+    name = shortened(finding.frame.function or "this function", _LONGEST_VALUE)
+    return f"from here on {name} runs eagerly: recompile limit hit"
 
 
 def place(finding: Finding) -> str:
@@ -148,6 +188,18 @@ def break_counts(finding: Finding) -> str:
 def runs_eagerly(frame: FrameSummary) -> bool:
     """Return whether a function is known to have no compiled graph at all."""
     return frame.graphs_captured == 0
+
+
+def cut_frames(document: Document, most: int) -> list[FrameSummary]:
+    """Return at most ``most`` functions, in order; those that run eagerly are not cut off."""
+    frames = document.frames
+    ranked = sorted(range(len(frames)), key=lambda index: not runs_eagerly(frames[index]))
+    return [frames[index] for index in sorted(ranked[:most])]
+
+
+def ranked_notices(document: Document) -> list[Notice]:
+    """Return the notices, warnings first."""
+    return sorted(document.notices, key=lambda each: each.kind is not NoticeKind.WARNING)
 
 
 def nothing_compiled(document: Document) -> bool:
@@ -262,6 +314,11 @@ class Sections:
     data_breaks: list[Finding] = field(default_factory=list)
     other_breaks: list[Finding] = field(default_factory=list)
     folded: dict[str, list[Finding]] = field(default_factory=dict)
+
+    @property
+    def loud(self) -> list[Finding]:
+        """Return the findings that ask for something, in the order in which they are numbered."""
+        return [*self.limits, *self.causes, *self.data_breaks, *self.other_breaks]
 
 
 def sections(document: Document) -> Sections:

@@ -50,8 +50,6 @@ KINDS: tuple[MessageKind, ...] = (
 )
 
 
-
-
 @dataclass(frozen=True, slots=True)
 class Kinds:
     """The kinds of message that one place logs, and all the ways in which they begin."""

@@ -145,7 +145,10 @@ class RaisedErrors:
         text = "\n".join(error.lines)
         position = Position(self._file, error.line.number)
         origin = Origin(LogKind.TEXT, position, "?", error.rank, None, None)
-        found = (*data_dependent_errors(origin, text), *constraint_violations(origin, text))
+        found: tuple[Raised, ...] = (
+            *data_dependent_errors(origin, text),
+            *constraint_violations(origin, text),
+        )
         before = self._chained.pop(error.rank, None)
         if found and next_text.startswith(_CHAIN):
             self._chained[error.rank] = _identity(found[0])
