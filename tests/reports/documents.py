@@ -84,8 +84,7 @@ def summary(**changes: object) -> Summary:
         compile_seconds=2.1,
         recompile_seconds=0.0,
     )
-    changed = replace(plain, **changes)  # type: ignore[arg-type]
-    return replace(changed, findings=tuple(led(each) for each in changed.findings))
+    return replace(plain, **changes)  # type: ignore[arg-type]
 
 
 OVERVIEWS = ("resume-function-churn", "rank-divergence")
@@ -110,7 +109,8 @@ def document(**changes: object) -> Document:
         findings=(),
         unread=ALL_READ,
     )
-    return replace(plain, **changes)  # type: ignore[arg-type]
+    changed = replace(plain, **changes)  # type: ignore[arg-type]
+    return replace(changed, findings=tuple(led(each) for each in changed.findings))
 
 
 FORWARD = FrameKey("forward", f"{PROJECT}/case.py", 21)
