@@ -63,6 +63,7 @@ def test_kinds(text: str, kind: ShapeGuardKind, numbers: dict[str, int]) -> None
         ("Eq(Mod(s77, 4), 0)", ShapeGuardKind.DIVISIBLE),
         ("Ne(PythonMod(-u0, 8), 0)", ShapeGuardKind.DIVISIBLE),
         ("Eq(s77, s3)", ShapeGuardKind.EQUAL_SIZES),
+        ("size_oblivious(Eq(s77, 1))", ShapeGuardKind.PINNED),
         ("s77 >= 2", ShapeGuardKind.LOWER_BOUND),
         ("s77 <= 10", ShapeGuardKind.RANGE),
         ("2*s77 < u0", ShapeGuardKind.RELATION),

@@ -67,7 +67,7 @@ def test_full_names(name: str) -> None:
     """A full name is understood and comes back as it was."""
     source = parse_source(name)
     assert str(source) == name
-    assert not (isinstance(source.root, Other) and source.root.text == name) or "(0)" in name
+    assert source.is_known or name.startswith(("__import__", "___get_torch_function_mode"))
 
 
 @pytest.mark.parametrize("name", NAMES)
