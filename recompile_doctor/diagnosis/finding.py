@@ -79,6 +79,7 @@ class Finding:
     order, as text (``8``, ``16``, ``1``). ``recompiles`` are those it explains: for an INFERRED
     finding with ``together_with`` set they are explained together with that finding (its id),
     which also carries their cost, so that no second is counted twice; ``seconds`` is then None.
+    ``leading`` are those of them whose first failed guard it is; only these count in ``seconds``.
     ``graph_breaks`` counts distinct places and ``break_times`` how often they were logged.
     ``why`` says why torch guarded, ``message`` what happened, both in plain words.
     """
@@ -96,6 +97,7 @@ class Finding:
     severity: Severity = Severity.LOW
     values: tuple[str, ...] = ()
     recompiles: tuple[RecompileRef, ...] = ()
+    leading: tuple[CompileKey, ...] = ()
     graph_breaks: int = 0
     break_times: int = 0
     seconds: float | None = None
@@ -110,8 +112,13 @@ class Finding:
 
     @property
     def id(self) -> str:
-        """Return a name that is the same in every run: rule, function, source and dimension."""
+        """Return a name that is the same in every run: rule, function, source and dimension.
+
+        A graph break has no source; the code of its line tells it from others.
+        """
         parts = [self.rule, self.frame.function or "?"]
         if self.source is not None:
             parts.append(self.source if self.dim is None else f"{self.source}:{self.dim}")
+        elif self.location is not None and self.location.role is LocationRole.BREAK:
+            parts.append(self.location.frame.code or f"line {self.location.frame.line}")
         return "/".join(parts)

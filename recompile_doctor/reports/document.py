@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from recompile_doctor.diagnosis.finding import Finding
+from recompile_doctor.diagnosis.finding import Disposition, Finding
 from recompile_doctor.events.vocabulary import Position
 from recompile_doctor.model.frame import FrameKey
 
@@ -126,3 +126,8 @@ class Document:
     notices: tuple[Notice, ...] = ()
     next_commands: tuple[NextCommand, ...] = ()
     pages: str | None = None
+
+    @property
+    def has_something_to_fix(self) -> bool:
+        """Return whether a finding is neither expected nor a one-off."""
+        return any(each.disposition is Disposition.FIXABLE for each in self.findings)

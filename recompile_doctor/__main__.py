@@ -1,0 +1,46 @@
+"""Entry point of the command line: errors to one sentence, results to an exit status."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from recompile_doctor.cli.main import cli
+from recompile_doctor.errors import DoctorError, ExitCode
+
+_BROKEN_PIPE = 128 + 13  # what a shell reports for a program that SIGPIPE killed
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit status.
+
+    Expected errors become one sentence; any other exception is a bug and keeps its traceback.
+    """
+    try:
+        status = cli.main(args=arguments, prog_name="recompile-doctor", standalone_mode=False)
+        sys.stdout.flush()
+    except DoctorError as error:
+        _show(error)
+        return int(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        return int(ExitCode.USAGE)
+    except (click.Abort, KeyboardInterrupt):
+        return int(ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        # The reader (`head`, a pager) has left. Python would complain again when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
+    return int(status or 0)
+
+
+def _show(error: DoctorError) -> None:
+    click.echo(f"error: {error.message}", err=True)
+    if error.hint:
+        click.echo(f"hint: {error.hint}", err=True)
+    click.echo(f"(docs/messages.md#{error.slug})", err=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""From a program to a bundle on disk: environment, launch, probe."""

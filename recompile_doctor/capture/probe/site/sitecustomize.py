@@ -1,0 +1,132 @@
+"""Starts the probe in each Python of the user's program, then runs the next ``sitecustomize``.
+
+A Python that never imports torch pays for two dictionary look-ups and one finder in
+``sys.meta_path``, so nothing is imported here that Python has not imported for itself.
+"""
+
+import os
+import sys
+
+_SITE = __file__.rpartition(os.sep)[0]  # as spelled in PYTHONPATH and so in sys.path
+_TORCH_LOGGING = "torch._logging._internal"
+
+
+def _note(what):
+    """Leave a note about a failure in the bundle; the program itself must not notice."""
+    try:
+        import traceback
+
+        folder = os.environ["RECOMPILE_DOCTOR_BUNDLE"]
+        path = os.sep.join((folder, "probe", f"{os.getpid()}.failure.txt"))
+        with open(path, "a", encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs start-up
+            file.write(f"{what}\n{traceback.format_exc()}\n")
+    except Exception:  # noqa: BLE001 - nobody is left to tell
+        return
+
+
+def _take_back(name):
+    """Give a variable the user's value again, unless somebody has set it since."""
+    ours = os.environ.get("RECOMPILE_DOCTOR_SET_" + name)
+    if ours is None or os.environ.get(name) != ours:
+        return
+    theirs = os.environ.get("RECOMPILE_DOCTOR_USER_" + name)
+    if theirs is None:
+        del os.environ[name]
+    else:
+        os.environ[name] = theirs
+
+
+def _start_probe(torch_logging):
+    """Load the probe by path and let it take over torch's logging."""
+    import importlib.util
+
+    folder = _SITE.rpartition(os.sep)[0]
+    name = "recompile_doctor_probe"
+    spec = importlib.util.spec_from_file_location(
+        name, folder + os.sep + "__init__.py", submodule_search_locations=[folder]
+    )
+    sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[name])
+    snapshot = importlib.import_module(name + ".snapshot")
+    torch_logs = importlib.import_module(name + ".torch_logs")
+    logs = torch_logs.install(torch_logging, note=_note, on_dynamo=snapshot.write_early)
+    snapshot.install(logs, note=_note)
+
+
+class _WaitForTorch:
+    """Finder that finds nothing itself, but starts the probe when torch imports its logging.
+
+    The place matters: after ``torch._logging._internal`` is there, and before ``torch._logging``
+    takes names from it.
+    """
+
+    busy = False
+
+    def find_spec(self, name, path=None, target=None):
+        """Return the spec that the other finders have for torch's logging, with the probe added."""
+        if name != _TORCH_LOGGING or self.busy:
+            return None
+        self.busy = True
+        try:
+            spec = self._ask_others(name, path, target)
+            if spec is not None:
+                self._add_probe(spec.loader)
+        except Exception:  # noqa: BLE001 - torch must import as if we were not there
+            _note("the probe could not wait for torch")
+            return None
+        else:
+            return spec
+        finally:
+            self.busy = False
+
+    def _ask_others(self, name, path, target):
+        for finder in sys.meta_path:
+            if finder is not self and hasattr(finder, "find_spec"):
+                spec = finder.find_spec(name, path, target)
+                if spec is not None:
+                    return spec
+        return None
+
+    def _add_probe(self, loader):
+        # On the instance: the loader keeps its class, which inspect and linecache look at.
+        execute = loader.exec_module
+
+        def exec_module(module):
+            del loader.exec_module
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+            execute(module)
+            try:
+                _start_probe(module)
+            except Exception:  # noqa: BLE001 - see the class
+                _note("the probe could not start")
+
+        loader.exec_module = exec_module
+
+
+def _run_next():
+    """Import the ``sitecustomize`` that Python would have found without ours.
+
+    What it raises is left to Python, which reports it as it would have done without us.
+    """
+    ours = sys.modules.pop("sitecustomize", None)
+    try:
+        import sitecustomize  # noqa: F401
+    except ImportError as error:
+        if error.name != "sitecustomize":
+            raise
+    finally:
+        # Python's import system takes the module out of this table once more when we return.
+        if ours is not None:
+            sys.modules.setdefault("sitecustomize", ours)
+
+
+try:
+    sys.path[:] = [entry for entry in sys.path if entry != _SITE]
+    _take_back("TORCH_LOGS")
+    _take_back("TORCH_LOGS_OUT")
+    if "RECOMPILE_DOCTOR_BUNDLE" in os.environ:
+        sys.meta_path.insert(0, _WaitForTorch())
+except Exception:  # noqa: BLE001 - no failure may reach the program
+    _note("the probe could not begin")
+_run_next()

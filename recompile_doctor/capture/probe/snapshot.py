@@ -1,0 +1,205 @@
+"""``probe/<pid>.json``: what torch itself counted in this process, written when it ends.
+
+Logs can be silenced by the program, counters cannot: where the two differ, the report says so.
+A first version is written when torch._dynamo is imported, with ``complete`` false, so that a
+process that is killed still says which torch it had.
+"""
+
+import atexit
+import json
+import logging
+import os
+import sys
+import time
+
+FORMAT = 1
+_RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "GROUP_RANK", "SLURM_PROCID")
+_METRICS = (
+    "compile_id",
+    "co_name",
+    "co_filename",
+    "co_firstlineno",
+    "recompile_reason",
+    "entire_frame_compile_time_s",
+    "fail_type",
+)
+# Levels at which nothing of ours passes any more.
+_SILENT = logging.INFO
+
+
+class _Process:
+    """What is known of this process besides what torch knows; a fork starts anew."""
+
+    def __init__(self):
+        self.logs = None
+        self.note = None
+        self.parent = None  # pid of the process that this one was forked from
+        self.since = 0.0  # what was compiled before is the parent's
+        self.counted = {}  # the counters then
+
+
+_process = _Process()
+
+
+def install(logs, *, note):
+    """Write the snapshot when this process ends, or one that is forked from it."""
+    _process.logs = logs
+    _process.note = note
+    atexit.register(_write_at_exit)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_after_fork)
+
+
+def write_early():
+    """Write what is known when torch._dynamo is imported."""
+    if not _is_compile_worker():
+        _write(_describe(complete=False))
+
+
+def _write_at_exit():
+    try:
+        if "torch._dynamo.utils" in sys.modules and not _is_compile_worker():
+            content = _describe(complete=True)
+            if _process.parent is None or content["counters"] or content["compilations"]:
+                _write(content)
+    except BaseException:  # noqa: BLE001 - also a Ctrl-C: the program has ended already
+        _process.note("the snapshot could not be written")
+
+
+def _after_fork():
+    try:
+        _process.parent = os.getppid()
+        _process.since = time.time()
+        _process.counted = _counters()
+        if "multiprocessing.util" in sys.modules:
+            # multiprocessing ends its children with os._exit, after its own finalizers, and
+            # clears those that were there before the fork; so ask to be called after that.
+            util = sys.modules["multiprocessing.util"]
+            util.register_after_fork(_process, _add_finalizer)
+    except Exception:  # noqa: BLE001 - no failure may reach the program
+        _process.note("a forked process could not be followed")
+
+
+def _add_finalizer(_):
+    util = sys.modules["multiprocessing.util"]
+    util.Finalize(None, _write_at_exit, exitpriority=-1000)
+
+
+def _is_compile_worker():
+    # Inductor's own worker processes: they run no code of the user.
+    return "torch._inductor.compile_worker.__main__" in sys.modules or any(
+        "compile_worker" in argument for argument in sys.argv[:2]
+    )
+
+
+def _describe(*, complete):
+    torch = sys.modules["torch"]
+    content = {
+        "format": FORMAT,
+        "pid": os.getpid(),
+        "parent_pid": os.getppid(),
+        "forked_from": _process.parent,
+        "complete": complete,
+        "torch_version": str(torch.__version__),
+        "python_version": ".".join(str(part) for part in sys.version_info[:3]),
+        "argv0": sys.argv[0] if getattr(sys, "argv", None) else "",
+        "rank": {name: os.environ[name] for name in _RANK_VARIABLES if name in os.environ},
+        "devices": [],
+        "counters": {},
+        "compilations": [],
+        "compilations_limit": None,
+        "logging": {"text": [], "trace": []},
+    }
+    if complete:
+        content["devices"] = _devices(torch)
+        content["counters"] = _difference(_counters(), _process.counted)
+        content["compilations"], content["compilations_limit"] = _compilations()
+        content["logging"] = _silenced()
+    return content
+
+
+def _counters():
+    utils = sys.modules.get("torch._dynamo.utils")
+    counters = getattr(utils, "counters", None) or {}
+    return {
+        str(group): {str(name): int(count) for name, count in dict(counts).items()}
+        for group, counts in dict(counters).items()
+        if counts
+    }
+
+
+def _difference(now, before):
+    result = {}
+    for group, counts in now.items():
+        earlier = before.get(group, {})
+        changed = {
+            name: count - earlier.get(name, 0)
+            for name, count in counts.items()
+            if count != earlier.get(name, 0)
+        }
+        if changed:
+            result[group] = changed
+    return result
+
+
+def _compilations():
+    utils = sys.modules["torch._dynamo.utils"]
+    if not hasattr(utils, "get_compilation_metrics"):
+        return [], None
+    kept = getattr(utils, "_compilation_metrics", None)
+    compilations = [
+        {name: _plain(getattr(metrics, name, None)) for name in _METRICS}
+        for metrics in utils.get_compilation_metrics()
+        if (getattr(metrics, "start_time", None) or _process.since) >= _process.since
+    ]
+    return compilations, getattr(kept, "maxlen", None)
+
+
+def _plain(value):
+    return value if value is None or isinstance(value, (bool, int, float)) else str(value)
+
+
+def _devices(torch):
+    cuda = sys.modules.get("torch.cuda")
+    if cuda is None or not cuda.is_initialized():
+        return []
+    return [str(cuda.get_device_name(index)) for index in range(cuda.device_count())]
+
+
+def _silenced():
+    """Return what hinders our lines now, as short sentences, for the text and for the trace."""
+    internal = sys.modules["torch._logging._internal"]
+    text = []
+    if logging.root.manager.disable >= _SILENT:
+        text.append(f"logging.disable({logging.root.manager.disable}) was called")
+    loggers = [
+        logger
+        for name, logger in list(logging.root.manager.loggerDict.items())
+        if name.partition(".")[0] == "torch" and isinstance(logger, logging.Logger)
+    ]
+    trace_log = internal.trace_log
+    disabled = [logger.name for logger in loggers if logger.disabled]
+    if disabled:
+        text.append(f"{len(disabled)} loggers of torch were disabled, e.g. {disabled[0]}")
+    logs = _process.logs
+    if logs.file not in logging.getLogger("torch._dynamo").handlers:
+        text.append("the handlers of the logger torch._dynamo were removed")
+    if any(logging.getLogger(name).level > ours for name, (ours, _) in logs.raised.items()):
+        text.append("the level of torch's loggers was raised")
+    trace = []
+    if internal.LOG_TRACE_HANDLER not in trace_log.handlers:
+        trace.append("the handlers of the logger torch.__trace were removed")
+    if trace_log.disabled:
+        trace.append("the logger torch.__trace was disabled")
+    if not trace_log.isEnabledFor(logging.DEBUG):
+        trace.append("the logger torch.__trace was turned down")
+    return {"text": text, "trace": trace}
+
+
+def _write(content):
+    folder = os.path.join(os.environ["RECOMPILE_DOCTOR_BUNDLE"], "probe")  # noqa: PTH118
+    path = os.path.join(folder, f"{content['pid']}.json")  # noqa: PTH118
+    temporary = path + ".tmp"
+    with open(temporary, "w", encoding="utf-8") as file:  # noqa: PTH123
+        json.dump(content, file, indent=1)
+    os.replace(temporary, path)  # noqa: PTH105

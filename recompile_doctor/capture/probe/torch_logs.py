@@ -1,0 +1,181 @@
+"""Our log lines to a file of each process, and the program's own stderr as it would have been.
+
+TORCH_LOGS would print our artifacts on the program's stderr too, add them to a TORCH_LOGS_OUT of
+the user, and make torch ignore the program's own ``torch._logging.set_logs``. So the variable is
+taken back (see site/sitecustomize.py) and the same loggers are turned on here, each time that
+torch has set its logging up: with a handler that writes to the bundle, and with a filter on
+torch's own handlers that drops what the user's settings alone would not have printed.
+"""
+
+import logging
+import os
+
+_OURS_FOR_THEIRS = {"recompiles_verbose": "recompiles"}
+
+
+def install(internal, *, note, on_dynamo):
+    """Take over the set-up of logging in ``torch._logging._internal`` and return the object."""
+    logs = TorchLogs(internal, note, on_dynamo)
+    logs.wrap()
+    return logs
+
+
+class TorchLogs:
+    """What we added to torch's logging, beside what the user asked for."""
+
+    def __init__(self, internal, note, on_dynamo):
+        self._internal = internal
+        self._note = note
+        self._on_dynamo = on_dynamo
+        self._init_logs = internal._init_logs
+        self._configure = internal.configure_artifact_log
+        folder = os.path.join(os.environ["RECOMPILE_DOCTOR_BUNDLE"], "logs")  # noqa: PTH118
+        self.file = ProcessFile(folder, note)
+        # Not torch's default formatter: a TORCH_LOGS_FORMAT of the user would make it unreadable.
+        self.file.setFormatter(internal.TorchLogsFormatter())
+        self.artifacts = set()  # that we enabled and the user did not
+        self.raised = {}  # logger name -> (our level, the user's)
+        self._stand_ins = set()  # artifacts of ours that torch prints in place of one of the user's
+
+    def wrap(self):
+        """Put our functions in the place of torch's."""
+        self._internal._init_logs = self._init
+        self._internal.configure_artifact_log = self._configure_artifact
+
+    def _init(self, *args, **kwargs):
+        try:
+            self._withdraw()
+        except Exception:  # noqa: BLE001 - no failure may reach the program
+            self._note("our log settings could not be withdrawn")
+        self._init_logs(*args, **kwargs)  # a bad TORCH_LOGS raises here, as it would without us
+        try:
+            self._add()
+            keep_trace(self._internal.trace_log, self._internal.LOG_TRACE_HANDLER)
+        except Exception:  # noqa: BLE001 - no failure may reach the program
+            self._note("our log settings could not be added")
+
+    def _configure_artifact(self, log):
+        self._configure(log)
+        try:
+            if log.name == "torch._dynamo.guards.__recompiles":
+                self._on_dynamo()
+        except Exception:  # noqa: BLE001 - no failure may reach the program
+            self._note("the start of torch._dynamo could not be noted")
+
+    def _withdraw(self):
+        self._internal.log_state.artifact_names.difference_update(self.artifacts)
+        self.artifacts = set()
+        self.raised = {}
+        for name in self._internal.log_registry.get_log_qnames():
+            logging.getLogger(name).removeHandler(self.file)
+
+    def _add(self):
+        internal = self._internal
+        registry = internal.log_registry
+        state = internal.log_state
+        ours = internal._parse_log_settings(os.environ["RECOMPILE_DOCTOR_LOGS"])
+        for name, level in ours.get_log_level_pairs():
+            logger = logging.getLogger(name)
+            if logger.getEffectiveLevel() > level:
+                self.raised[name] = (level, logger.level)
+                logger.setLevel(level)
+        self.artifacts = set(ours.artifact_names) - set(state.artifact_names)
+        self._stand_ins = {
+            name for name in self.artifacts if _OURS_FOR_THEIRS.get(name) in state.artifact_names
+        }
+        for name in self.artifacts:
+            state.enable_artifact(name)
+        for name in registry.get_artifact_log_qnames():
+            self._configure(logging.getLogger(name))
+        for name in registry.get_log_qnames():
+            logger = logging.getLogger(name)
+            for handler in logger.handlers:
+                handler.addFilter(self.wanted_by_user)
+            logger.addHandler(self.file)
+
+    def wanted_by_user(self, record):
+        """Say whether the user's settings alone would have printed ``record``."""
+        try:
+            return self._is_wanted(record)
+        except Exception:  # noqa: BLE001 - rather a line too many than one lost
+            return True
+
+    def _is_wanted(self, record):
+        logger = logging.getLogger(record.name)
+        artifact = getattr(logger, "artifact_name", None)
+        if artifact in self.artifacts:
+            if artifact in self._stand_ins:
+                return True
+            if self._internal.log_registry.is_off_by_default(artifact):
+                return False
+            logger = logger.parent
+        while logger is not None:
+            ours, theirs = self.raised.get(logger.name, (None, None))
+            level = theirs if logger.level == ours else logger.level
+            if level:
+                return record.levelno >= level
+            logger = logger.parent
+        return True
+
+
+class ProcessFile(logging.Handler):
+    """Appends to ``<folder>/<pid>.log``; a forked child begins its own file.
+
+    Each record is one ``write`` without a buffer, so nothing is lost when the process is killed.
+    """
+
+    def __init__(self, folder, note):
+        super().__init__()
+        self._folder = folder
+        self._note = note
+        self._pid = None
+        self._descriptor = None
+
+    def emit(self, record):
+        """Write the record, and drop it where that is impossible: a full disk is our trouble."""
+        try:
+            data = (self.format(record) + "\n").encode("utf-8", "backslashreplace")
+            descriptor = self._open()
+            while data:
+                data = data[os.write(descriptor, data) :]
+        except Exception:  # noqa: BLE001 - logging would print a traceback into the program
+            if self._descriptor != -1:
+                self._descriptor = -1
+                self._note("a log line could not be written")
+
+    def _open(self):
+        if self._pid != os.getpid():
+            self._pid = os.getpid()
+            path = os.path.join(self._folder, f"{self._pid}.log")  # noqa: PTH118
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        return self._descriptor
+
+
+def keep_trace(trace_log, handler):
+    """Keep the trace going when the program disables logging; nobody sees it but us.
+
+    ``logging.disable`` and a ``dictConfig`` with ``disable_existing_loggers`` (its default) would
+    end the trace in the middle of the run, and the rest would look free of recompiles. torch
+    itself guards the trace against the first since 2.13 or before.
+    """
+    kind = type(trace_log)
+    if not issubclass(kind, _KeptLogger):
+        trace_log.__class__ = type("KeptTraceLogger", (_KeptLogger, kind), {})
+    # dictConfig closes each handler in this list; a closed trace goes on in a second file.
+    with logging._lock:
+        logging._handlerList[:] = [ref for ref in logging._handlerList if ref() is not handler]
+
+
+class _KeptLogger(logging.Logger):
+    @property
+    def disabled(self):
+        """Return False, whatever was set."""
+        return False
+
+    @disabled.setter
+    def disabled(self, value):
+        """Remember what was set, for the report."""
+        self.__dict__["disabled"] = value
+
+    def isEnabledFor(self, level):
+        return level >= self.getEffectiveLevel()

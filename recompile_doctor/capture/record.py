@@ -1,0 +1,141 @@
+"""One captured run: make the environment, launch the program, complete the bundle."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from recompile_doctor.bundle import Bundle, Manifest, remove_caches, write_manifest
+from recompile_doctor.capture.devices import nvidia_gpu_names
+from recompile_doctor.capture.environment import (
+    LOGGING,
+    child_environment,
+    environment_changes,
+    user_trace_directory,
+)
+from recompile_doctor.capture.launch import OnProgress, Outcome, launch
+from recompile_doctor.capture.snapshot import Snapshot, read_snapshots
+from recompile_doctor.errors import DoctorError
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A run that ended. ``problem`` is set when the bundle could not be completed."""
+
+    bundle: Bundle
+    outcome: Outcome
+    problem: DoctorError | None = None
+
+
+def record(
+    bundle: Bundle,
+    command: Sequence[str],
+    *,
+    base: Mapping[str, str],
+    cwd: Path,
+    use_caches: bool = False,
+    probe: bool = True,
+    overrides: Mapping[str, str] | None = None,
+    prescription: str | None = None,
+    on_progress: OnProgress | None = None,
+    timeout: float | None = None,
+) -> Recording:
+    """Run ``command`` and return the bundle that it filled, with how the program ended.
+
+    ``base`` is the environment that the user started us in, ``overrides`` the variables of a
+    prescription under trial. A command that cannot be started raises, and leaves no bundle.
+    """
+    child = child_environment(base, bundle, use_caches=use_caches, probe=probe)
+    child.update(overrides or {})
+    manifest = Manifest(
+        command=tuple(command),
+        cwd=str(cwd),
+        environment=environment_changes(base, child),
+        started=datetime.now().astimezone().isoformat(timespec="seconds"),
+        caches="as the user set them" if use_caches else "cold",
+        logging=LOGGING,
+        prescription=prescription,
+    )
+    write_manifest(bundle, manifest)
+    borrowed = _BorrowedLogs.look(base, cwd)
+    try:
+        outcome = launch(command, child, cwd, on_progress, timeout=timeout)
+    except DoctorError:
+        shutil.rmtree(bundle.path, ignore_errors=True)
+        raise
+    try:
+        borrowed.collect(bundle)
+        write_manifest(bundle, _completed(manifest, bundle, outcome))
+    except DoctorError as problem:
+        return Recording(bundle, outcome, problem)
+    except OSError as error:
+        return Recording(bundle, outcome, _not_collected(error))
+    if not use_caches:
+        remove_caches(bundle)
+    return Recording(bundle, outcome)
+
+
+def _completed(manifest: Manifest, bundle: Bundle, outcome: Outcome) -> Manifest:
+    snapshots = [each for each in read_snapshots(bundle) if isinstance(each, Snapshot)]
+    seen = snapshots[0] if snapshots else None
+    devices = tuple(dict.fromkeys(name for each in snapshots for name in each.devices))
+    return replace(
+        manifest,
+        torch_version=seen.torch_version if seen else None,
+        python=seen.python_version if seen else None,
+        devices=devices or nvidia_gpu_names(),
+        wall_seconds=outcome.wall_seconds,
+        exit_code=outcome.exit_code,
+        signal=outcome.signal,
+        complete=outcome.cut_short_reason is None,
+        cut_short_reason=outcome.cut_short_reason,
+    )
+
+
+def _not_collected(error: OSError) -> DoctorError:
+    return DoctorError(
+        f"The logs of the run could not be copied into the bundle: {error.strerror or error}.",
+        slug="logs-not-copied",
+        hint="They are where TORCH_TRACE and TORCH_LOGS_OUT point to: read them from there.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _BorrowedLogs:
+    """The trace folder and text log that the user had set already, and their state before the run.
+
+    They stay the user's: what the run adds to them is copied into the bundle afterwards.
+    """
+
+    trace_directory: Path | None
+    traces_before: frozenset[str]
+    text_log: Path | None
+    text_before: int
+
+    @classmethod
+    def look(cls, base: Mapping[str, str], cwd: Path) -> "_BorrowedLogs":
+        """Return what the user set, as it is now."""
+        directory = user_trace_directory(base, cwd)
+        names = frozenset(path.name for path in directory.glob("*.log")) if directory else None
+        text = base.get("TORCH_LOGS_OUT")
+        log = cwd / text if text else None
+        size = log.stat().st_size if log is not None and log.is_file() else 0
+        return cls(directory, names or frozenset(), log, size)
+
+    def collect(self, bundle: Bundle) -> None:
+        """Copy the trace files that are new, and what was appended to the text log.
+
+        The text log is left alone when the probe wrote one of its own, which has more in it.
+        """
+        if self.trace_directory is not None:
+            for path in sorted(self.trace_directory.glob("*.log")):
+                if path.name not in self.traces_before:
+                    shutil.copy2(path, bundle.trace_directory / path.name)
+        if self.text_log is not None and self.text_log.is_file() and not bundle.log_files():
+            with (
+                self.text_log.open("rb") as source,
+                (bundle.log_directory / "user.log").open("wb") as target,
+            ):
+                source.seek(self.text_before)
+                shutil.copyfileobj(source, target)

@@ -1,0 +1,1 @@
+"""One file per command: options, progress, exit codes; the only room that prints and exits."""

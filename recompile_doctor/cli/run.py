@@ -1,0 +1,191 @@
+"""``recompile-doctor run``: launch a program, capture its compilations, report on them."""
+
+import os
+import sys
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from recompile_doctor.bundle import Bundle, bundle_root, create_bundle, default_name
+from recompile_doctor.capture.environment import torch_logged_by_itself
+from recompile_doctor.capture.record import Recording, record
+from recompile_doctor.cli.progress import terminal_title
+from recompile_doctor.errors import DoctorError, ExitCode
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """How the report is wanted."""
+
+    format: str
+    output: Path | None
+    tlparse: bool
+    fail_on: str
+
+
+class ProgramCommand(click.Command):
+    """A command whose own options end where the program begins.
+
+    The program begins at ``--``, at ``-m``, or at the first word that is not an option of ours.
+    From there on nothing is read as ours, not even ``--help``.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the program's words aside, and let click read the rest."""
+        ours, program, is_command = self._split(ctx, args)
+        ctx.meta["program"] = program
+        ctx.meta["is_command"] = is_command
+        return super().parse_args(ctx, ours)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Return what the usage line shows after the command's name."""
+        return ["[OPTIONS]", "{SCRIPT | -m MODULE | -- COMMAND}", "[ARGS]..."]
+
+    def _split(self, ctx: click.Context, args: list[str]) -> tuple[list[str], list[str], bool]:
+        takes_value = {
+            name
+            for option in self.get_params(ctx)
+            if isinstance(option, click.Option) and not option.is_flag
+            for name in option.opts
+        }
+        index = 0
+        while index < len(args):
+            word = args[index]
+            if word == "--":
+                return args[:index], args[index + 1 :], True
+            if word.startswith("-m") or word == "-" or not word.startswith("-"):
+                return args[:index], args[index:], False
+            index += 2 if word in takes_value else 1
+        return args, [], False
+
+
+@click.command(cls=ProgramCommand)
+@click.option("--name", metavar="NAME", help="Name of the bundle [default: script and time].")
+@click.option(
+    "--python",
+    metavar="PATH",
+    default=sys.executable,
+    help="Interpreter for SCRIPT or -m MODULE [default: the one that runs this tool].",
+)
+@click.option(
+    "--use-caches",
+    is_flag=True,
+    help="Leave the compile caches and PGO as they are set, instead of starting cold.",
+)
+@click.option(
+    "--no-probe",
+    is_flag=True,
+    help="Run none of our code in the program; torch's log lines then show on its stderr too.",
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["terminal", "json", "markdown"]),
+    default="terminal",
+    show_default=True,
+    help="Form of the report.",
+)
+@click.option(
+    "--output",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the report to FILE instead of standard output.",
+)
+@click.option("--tlparse", is_flag=True, help="Make tlparse's pages as well.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["none", "findings"]),
+    default="none",
+    show_default=True,
+    help="Exit with 1 when the program succeeded but there is something to fix.",
+)
+@click.option("--quiet", is_flag=True, help="No progress and no notes on standard error.")
+@click.pass_context
+def run(ctx: click.Context, /, **options: Any) -> int:
+    """Launch a program with torch's logging on and explain what it recompiled.
+
+    The program is a script, `-m MODULE`, or after `--` any command: torchrun, accelerate, pytest.
+    It keeps its own input, output, arguments, signals and exit status; what was captured is kept
+    in .recompile-doctor/NAME.
+
+    \b
+        recompile-doctor run train.py --epochs 1
+        recompile-doctor run -m mypackage.train --epochs 1
+        recompile-doctor run --name before -- torchrun --nproc-per-node 2 train.py
+    """
+    command, script = _command(ctx.meta["program"], ctx.meta["is_command"], options["python"])
+    quiet: bool = options["quiet"]
+    cwd = Path.cwd()
+    name: str | None = options["name"]
+    bundle = create_bundle(
+        bundle_root(cwd), name or default_name(script, datetime.now()), exact=name is not None
+    )
+    with terminal_title(enabled=not quiet) as on_progress:
+        recording = record(
+            bundle,
+            command,
+            base=os.environ,
+            cwd=cwd,
+            use_caches=options["use_caches"],
+            probe=not options["no_probe"],
+            on_progress=on_progress,
+        )
+    if not quiet:
+        _note(recording, probe=not options["no_probe"])
+    status = recording.outcome.exit_code
+    if recording.problem is not None:
+        if status == 0:
+            raise recording.problem
+        click.echo(f"error: {recording.problem.message}", err=True)
+    found = _report(
+        bundle,
+        ReportOptions(
+            options["format_"], options["output"], options["tlparse"], options["fail_on"]
+        ),
+    )
+    return status or found
+
+
+def _report(bundle: Bundle, options: ReportOptions) -> int:
+    """Report on the bundle; return the status that findings give to a program that succeeded."""
+    click.echo(f"bundle: {bundle.path}")
+    return int(ExitCode.CLEAN)
+
+
+def _command(program: list[str], is_command: bool, python: str) -> tuple[list[str], str]:
+    """Return the command to start, and what names it: the script, the module or the program."""
+    if not program:
+        raise click.UsageError("Name a program: a script, -m MODULE, or -- COMMAND.")
+    if is_command:
+        return program, program[0]
+    if program[0].startswith("-m"):
+        module = program[0][2:] or (program[1] if len(program) > 1 else "")
+        if not module:
+            raise click.UsageError("Name a module after -m.")
+        return [python, *program], module.rpartition(".")[2]
+    if not Path(program[0]).exists():
+        raise DoctorError(
+            f"There is no script {program[0]!r}.",
+            slug="script-not-found",
+            hint=f"For a command write `--` before it: `recompile-doctor run -- {program[0]} ...`.",
+        )
+    return [python, *program], program[0]
+
+
+def _note(recording: Recording, *, probe: bool) -> None:
+    outcome = recording.outcome
+    if outcome.cut_short_reason is not None:
+        click.echo(
+            f"recompile-doctor: the run was cut short ({outcome.cut_short_reason}); "
+            "what was captured is kept",
+            err=True,
+        )
+    if probe and torch_logged_by_itself(recording.bundle):
+        click.echo(
+            "recompile-doctor: a process could not be probed, so torch's log lines were on "
+            "standard error too",
+            err=True,
+        )

@@ -1,0 +1,101 @@
+"""Asks every rule, and ranks what they found by what it costs."""
+
+from dataclasses import dataclass, replace
+
+from recompile_doctor.diagnosis.all_rules import ALL_RULES
+from recompile_doctor.diagnosis.attribution import Cause, find_causes
+from recompile_doctor.diagnosis.breaks import BreakTable
+from recompile_doctor.diagnosis.finding import Disposition, Finding, Severity
+from recompile_doctor.diagnosis.history import History
+from recompile_doctor.diagnosis.rule import Examination
+from recompile_doctor.model.run import CompileKey, Run
+
+# Shares of the compile time of the run (or, without times, of its recompiles) from which on a
+# finding is called costly.
+_HIGH_SHARE = 0.25
+_MEDIUM_SHARE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What was found in a run: the causes of its recompiles, its breaks, and all findings."""
+
+    run: Run
+    causes: tuple[Cause, ...]
+    breaks: BreakTable
+    findings: tuple[Finding, ...]
+
+
+def diagnose(run: Run) -> Diagnosis:
+    """Return the findings of all rules, ranked: what costs most stands first."""
+    causes = find_causes(run)
+    examination = Examination(run, causes, History(run, causes), BreakTable(run))
+    findings: list[Finding] = []
+    for rule in ALL_RULES:
+        explained = frozenset(ref.key for each in findings for ref in each.recompiles)
+        findings.extend(rule().check(replace(examination, explained=explained)))
+    findings = _joined_to_leads(findings)
+    findings = [_with_severity(each, run) for each in findings]
+    return Diagnosis(run, causes, examination.breaks, tuple(sorted(findings, key=_rank)))
+
+
+def _joined_to_leads(findings: list[Finding]) -> list[Finding]:
+    """Say of each finding without a cost of its own which finding carries the cost.
+
+    A call can fail several guards at once; then one finding carries the recompile's cost and the
+    others say that they happen together with it, so that no second counts twice.
+    """
+    leads: dict[CompileKey, Finding] = {}
+    for finding in findings:
+        for ref in finding.leading:
+            leads.setdefault(ref, finding)
+    joined: list[Finding] = []
+    for finding in findings:
+        if finding.leading or not finding.recompiles or finding.rule in _OVERVIEWS:
+            joined.append(finding)
+            continue
+        lead = next((leads[ref.key] for ref in finding.recompiles if ref.key in leads), None)
+        joined.append(replace(finding, together_with=None if lead is None else lead.id))
+    return joined
+
+
+# These look at recompiles from another side and explain none of them.
+_OVERVIEWS = frozenset({"resume-function-churn", "rank-divergence"})
+
+
+def _with_severity(finding: Finding, run: Run) -> Finding:
+    if finding.severity is Severity.HIGH:
+        return finding
+    if finding.disposition is not Disposition.FIXABLE:
+        return replace(finding, severity=Severity.INFO)
+    return replace(finding, severity=_severity(_share(finding, run), finding))
+
+
+def _severity(share: float, finding: Finding) -> Severity:
+    if share >= _HIGH_SHARE or finding.graph_breaks:
+        return Severity.HIGH if share >= _HIGH_SHARE else Severity.MEDIUM
+    return Severity.MEDIUM if share >= _MEDIUM_SHARE else Severity.LOW
+
+
+def _share(finding: Finding, run: Run) -> float:
+    """Return a finding's share of the compile time, or of the recompiles without times."""
+    if run.has_times:
+        total = sum(each.seconds or 0.0 for each in run.compilations)
+        return (finding.seconds or 0.0) / total if total else 0.0
+    total_recompiles = len(run.recompiles)
+    return len(finding.leading) / total_recompiles if total_recompiles else 0.0
+
+
+_ORDER = (Severity.HIGH, Severity.MEDIUM, Severity.LOW, Severity.INFO)
+
+
+def _rank(finding: Finding) -> tuple[int, int, int, float, int, str]:
+    """Sort by: limit hits, then what can be fixed, by severity, seconds and recompiles."""
+    return (
+        int(finding.rule != "recompile-limit-hit"),
+        int(finding.disposition is not Disposition.FIXABLE),
+        _ORDER.index(finding.severity),
+        -(finding.seconds or 0.0),
+        -len(finding.recompiles) - finding.break_times,
+        finding.id,
+    )

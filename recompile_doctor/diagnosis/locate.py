@@ -1,0 +1,86 @@
+"""The line of the user's program that a finding points to, and what that line is to it."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from recompile_doctor.diagnosis.attribution import Cause, parse_size
+from recompile_doctor.diagnosis.finding import LocationRole, UserLocation
+from recompile_doctor.events.vocabulary import StackFrame, SymbolCreated
+from recompile_doctor.model.frame import FrameKey
+from recompile_doctor.model.reason import GuardFailure, ShapeGuardFailure
+from recompile_doctor.model.run import Compilation, Run
+from recompile_doctor.model.stack import user_frames
+
+
+def guard_location(failure: GuardFailure, cause: Cause) -> UserLocation | None:
+    """Return the line that torch names beside a failed guard.
+
+    With the 0/1 note the line is where the value was first used; torch says itself that the
+    guard is not due to it.
+    """
+    frame = failure.user_frame
+    if frame is None or not user_frames((frame,)):
+        stack = user_frames(cause.chosen.reported.stack)
+        if not stack:
+            return None
+        return UserLocation(stack[-1], LocationRole.ASKED)
+    frame = _with_whole_path(frame, cause)
+    first_use = isinstance(failure, ShapeGuardFailure) and failure.zero_one_note
+    return UserLocation(frame, LocationRole.FIRST_USE if first_use else LocationRole.ASKED)
+
+
+def _with_whole_path(frame: StackFrame, cause: Cause) -> StackFrame:
+    """Return a frame of a reason with its file's whole path, where the log has it elsewhere.
+
+    Reasons show only the last characters of a path, so it can begin in the middle of a name.
+    """
+    entry = cause.chosen.entry
+    known = [cause.recompile, *([entry] if entry is not None else [])]
+    for compilation in known:
+        for event in (*compilation.symbols, *compilation.guards):
+            for each in event.user_stack:
+                if each.line == frame.line and each.file.endswith(frame.file):
+                    return replace(frame, file=each.file)
+    file = cause.recompile.frame.file
+    if file is not None and file.endswith(frame.file):
+        return replace(frame, file=file)
+    return frame
+
+
+def size_location(source: str, dim: int, cause: Cause, run: Run) -> UserLocation | None:
+    """Return where a size is first used, else where the compiled function is called or defined.
+
+    A static size has no line of its own in the log. Where another compile of the same frame
+    made a symbol for it, the first use is known from there.
+    """
+    recompile = cause.recompile
+    nearest = [recompile, *([cause.chosen.entry] if cause.chosen.entry else [])]
+    siblings = (each for each in run.compilations if each.frame == recompile.frame)
+    for compilation in (*nearest, *siblings):
+        frame = _first_use(compilation.symbols, source, dim)
+        if frame is not None:
+            return UserLocation(frame, LocationRole.FIRST_USE)
+    return call_location(recompile) or definition(recompile.frame)
+
+
+def _first_use(symbols: Iterable[SymbolCreated], source: str, dim: int) -> StackFrame | None:
+    for symbol in symbols:
+        leaf = parse_size(symbol.source)
+        if leaf is not None and leaf.dim == dim and str(leaf.source) == source:
+            stack = user_frames(symbol.user_stack)
+            return stack[-1] if stack else None
+    return None
+
+
+def call_location(compilation: Compilation) -> UserLocation | None:
+    """Return the user's line that called the compiled function, where the log tells it."""
+    callers = user_frames(compilation.callers)
+    return UserLocation(callers[-1], LocationRole.CALL) if callers else None
+
+
+def definition(frame: FrameKey) -> UserLocation | None:
+    """Return the first line of the compiled function."""
+    if frame.file is None or frame.line is None or frame.function is None:
+        return None
+    here = StackFrame(frame.file, frame.line, frame.function)
+    return UserLocation(here, LocationRole.DEFINITION) if user_frames((here,)) else None

@@ -1,0 +1,1 @@
+"""The rules, one kind of cause in each file; the order is that of docs/rules/README.md."""

@@ -1,0 +1,55 @@
+"""Torch gave up compiling a function."""
+
+from collections.abc import Iterator
+
+from recompile_doctor.diagnosis.finding import (
+    Confidence,
+    Disposition,
+    Finding,
+    Severity,
+)
+from recompile_doctor.diagnosis.locate import definition
+from recompile_doctor.diagnosis.rule import Examination, Rule, evidence_at
+from recompile_doctor.model.frame import FrameKey
+from recompile_doctor.model.run import Compilation
+
+
+class RecompileLimitHit(Rule):
+    """Torch refused to compile a function once more; from then on it runs eagerly."""
+
+    id = "recompile-limit-hit"
+    title = "the recompile limit was hit"
+
+    def check(self, examination: Examination) -> Iterator[Finding]:
+        """Yield one finding for each function that hit the limit."""
+        refused: dict[tuple[str | None, str | None], list[Compilation]] = {}
+        for each in examination.run.compilations:
+            if each.refused is not None:
+                refused.setdefault((each.frame.function, each.frame.file), []).append(each)
+        for group in refused.values():
+            yield self._finding(group[0].frame, group)
+
+    def _finding(self, frame: FrameKey, group: list[Compilation]) -> Finding:
+        hit = group[0].refused
+        assert hit is not None
+        limit = hit.limit or "recompile_limit"
+        number = "" if hit.limit_value is None else f" ({hit.limit_value})"
+        name = frame.function or "this function"
+        last = group[0].failures[0].text if group[0].failures else "the recompile limit was hit"
+        return Finding(
+            rule=self.id,
+            title=self.title,
+            frame=frame,
+            source=None,
+            dim=None,
+            message=f"{limit}{number} was reached: from here on {name} "
+            "runs eagerly for inputs that no cached graph fits, and the log is silent about them",
+            why="torch stops compiling a function that it has compiled this many times",
+            evidence=tuple(
+                evidence_at(each.refused.origin, last) for each in group if each.refused
+            ),
+            confidence=Confidence.OBSERVED,
+            disposition=Disposition.FIXABLE,
+            severity=Severity.HIGH,
+            location=definition(frame),
+        )

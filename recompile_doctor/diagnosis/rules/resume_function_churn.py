@@ -1,0 +1,71 @@
+"""Recompiles in the code after a graph break."""
+
+from collections.abc import Iterator
+
+from recompile_doctor.diagnosis.attribution import Cause
+from recompile_doctor.diagnosis.finding import (
+    Confidence,
+    Disposition,
+    Finding,
+    LocationRole,
+    UserLocation,
+)
+from recompile_doctor.diagnosis.rule import Examination, Rule, recompile_evidence, ref_of
+from recompile_doctor.events.vocabulary import StackFrame
+from recompile_doctor.model.frame import FrameKey, resume_point
+
+_Key = tuple[str, str | None, int]
+
+
+class ResumeFunctionChurn(Rule):
+    """The code after a graph break recompiles: without the break it would not be on its own."""
+
+    id = "resume-function-churn"
+    title = "the code after a graph break recompiles"
+
+    def check(self, examination: Examination) -> Iterator[Finding]:
+        """Yield one finding for each break whose resume functions recompile."""
+        groups: dict[_Key, list[Cause]] = {}
+        for cause in examination.causes:
+            name = cause.recompile.code_name
+            point = None if name is None else resume_point(name)
+            if point is not None:
+                key = (point.function, cause.recompile.frame.file, point.line)
+                groups.setdefault(key, []).append(cause)
+        for (function, file, line), causes in groups.items():
+            yield self._finding(function, file, line, causes, examination)
+
+    def _finding(
+        self,
+        function: str,
+        file: str | None,
+        line: int,
+        causes: list[Cause],
+        examination: Examination,
+    ) -> Finding:
+        frame = causes[0].recompile.frame
+        place = examination.breaks.at(file, line)
+        times = len(causes)
+        again = "once" if times == 1 else f"{times} times"
+        kind = place.first.kind.splitlines()[0] if place and place.first else None
+        cause_of_break = f" The break: {kind}." if kind else ""
+        return Finding(
+            rule=self.id,
+            title=self.title,
+            frame=frame if frame.function else FrameKey(function, file, None),
+            source=None,
+            dim=None,
+            message=f"what follows the graph break at line {line} was compiled again {again}."
+            f"{cause_of_break}",
+            why="after a graph break torch compiles the rest as a function of its own, with guards "
+            "on everything that is alive there; without the break these recompiles would not be",
+            evidence=tuple(recompile_evidence(cause) for cause in causes),
+            confidence=Confidence.OBSERVED,
+            disposition=Disposition.FIXABLE,
+            graph_breaks=1,
+            break_times=place.times if place else 0,
+            recompiles=tuple(ref_of(cause.recompile) for cause in causes),
+            location=None
+            if file is None
+            else UserLocation(StackFrame(file, line, function), LocationRole.BREAK),
+        )

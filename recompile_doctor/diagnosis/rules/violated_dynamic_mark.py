@@ -1,0 +1,72 @@
+"""A dimension was promised to be dynamic, and the program makes it a constant."""
+
+from collections.abc import Iterator
+
+from recompile_doctor.diagnosis.attribution import parse_size
+from recompile_doctor.diagnosis.finding import (
+    Confidence,
+    Disposition,
+    Finding,
+    LocationRole,
+    UserLocation,
+)
+from recompile_doctor.diagnosis.locate import definition
+from recompile_doctor.diagnosis.rule import Examination, Rule, evidence_at
+from recompile_doctor.events.vocabulary import ConstraintViolated
+from recompile_doctor.model.frame import FrameKey, user_function
+from recompile_doctor.model.stack import user_frames
+
+_Key = tuple[str | None, str]
+
+
+class ViolatedDynamicMark(Rule):
+    """mark_dynamic promises that a dimension varies, and the program fixes it."""
+
+    id = "violated-dynamic-mark"
+    title = "a dimension marked dynamic is made a constant"
+
+    def check(self, examination: Examination) -> Iterator[Finding]:
+        """Yield one finding for each dimension whose mark was violated."""
+        found: dict[_Key, tuple[FrameKey, list[ConstraintViolated]]] = {}
+        for compilation in examination.run.compilations:
+            for violation in compilation.violations:
+                frame = _frame(compilation.frame, violation)
+                key = (frame.function, violation.source)
+                found.setdefault(key, (frame, []))[1].append(violation)
+        for loose in examination.run.loose_errors:
+            if isinstance(loose, ConstraintViolated):
+                frame = _frame(FrameKey(None, None, None), loose)
+                known = any(source == loose.source for _, source in found)
+                if not known:
+                    found.setdefault((frame.function, loose.source), (frame, []))[1].append(loose)
+        for frame, violations in found.values():
+            yield self._finding(frame, violations)
+
+    def _finding(self, frame: FrameKey, violations: list[ConstraintViolated]) -> Finding:
+        first = violations[0]
+        leaf = parse_size(first.source)
+        constant = f" to {first.value}" if first.value is not None else ""
+        stack = user_frames(first.user_stack)
+        return Finding(
+            rule=self.id,
+            title=self.title,
+            frame=frame,
+            source=first.source if leaf is None else str(leaf.source),
+            dim=None if leaf is None else leaf.dim,
+            message=f"{first.source} was marked dynamic, but the program fixes it{constant}; "
+            "torch raises ConstraintViolationError instead of compiling",
+            why="mark_dynamic is a promise that torch checks; maybe_mark_dynamic is only a wish",
+            evidence=tuple(evidence_at(each.origin, each.message) for each in violations[:5]),
+            confidence=Confidence.OBSERVED,
+            disposition=Disposition.FIXABLE,
+            values=() if first.value is None else (first.value,),
+            location=UserLocation(stack[-1], LocationRole.ASKED) if stack else definition(frame),
+        )
+
+
+def _frame(frame: FrameKey, violation: ConstraintViolated) -> FrameKey:
+    """Return the compiled function, named by the stack where the log does not name it."""
+    stack = user_frames(violation.user_stack)
+    if frame.function is not None or not stack:
+        return frame
+    return FrameKey(user_function(stack[-1].function), stack[-1].file, None)

@@ -1,0 +1,144 @@
+"""One short function per verb; the only module that joins the rooms."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from recompile_doctor.bundle import Bundle, is_bundle, open_bundle
+from recompile_doctor.capture.snapshot import Snapshot, read_snapshots
+from recompile_doctor.diagnosis.diagnose import Diagnosis, diagnose
+from recompile_doctor.errors import DoctorError
+from recompile_doctor.events.stream import read_events
+from recompile_doctor.events.vocabulary import ReadItem
+from recompile_doctor.model.build import build_run
+from recompile_doctor.model.run import Compilation, Run
+from recompile_doctor.reports.chain import Chain
+from recompile_doctor.reports.compose import Context, compose
+from recompile_doctor.reports.document import Document, Notice, NoticeKind, SourceKind
+from recompile_doctor.reports.trace_back import trace_back
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What a bundle or a log says: its diagnosis, and the document for a report."""
+
+    diagnosis: Diagnosis
+    document: Document
+
+
+def examine(target: Path | BinaryIO, *, pages: Path | None = None) -> Examined:
+    """Return what a bundle, a folder or file of logs, or a binary stream of a log says.
+
+    ``pages`` is tlparse's index page, when it was made.
+    """
+    if isinstance(target, Path) and is_bundle(target):
+        return examine_bundle(open_bundle(target), pages=pages)
+    run = build_run(read_events([target]))
+    context = Context(
+        subject=str(target) if isinstance(target, Path) else "standard input",
+        source=SourceKind.TRACE if run.has_trace else SourceKind.TEXT,
+        pages=None if pages is None else str(pages),
+    )
+    return _examined(run, context)
+
+
+def examine_bundle(bundle: Bundle, *, pages: Path | None = None) -> Examined:
+    """Return what a bundle says."""
+    manifest = bundle.manifest
+    run = build_run(_bundle_events(bundle))
+    context = Context(
+        subject=" ".join(manifest.command),
+        source=SourceKind.BUNDLE,
+        torch_version=manifest.torch_version,
+        run_seconds=manifest.wall_seconds,
+        notices=tuple(_bundle_notices(bundle, run)),
+        pages=None if pages is None else str(pages),
+    )
+    return _examined(run, context)
+
+
+def _bundle_events(bundle: Bundle) -> Iterator[ReadItem]:
+    """Yield the events of a bundle's logs, the traces first, without files that stayed empty."""
+    files = (*bundle.trace_files(), *bundle.log_files())
+    return read_events([path for path in files if path.stat().st_size])
+
+
+def _examined(run: Run, context: Context) -> Examined:
+    diagnosis = diagnose(run)
+    return Examined(diagnosis, compose(diagnosis, context))
+
+
+def _bundle_notices(bundle: Bundle, run: Run) -> Iterator[Notice]:
+    manifest = bundle.manifest
+    if not manifest.complete:
+        yield Notice(
+            NoticeKind.WARNING,
+            "cut-short",
+            f"the run was cut short ({manifest.cut_short_reason}); "
+            "what it would have compiled later is not in this report",
+        )
+    elif manifest.exit_code:
+        yield Notice(
+            NoticeKind.NOTE,
+            "program-failed",
+            f"the program ended with exit code {manifest.exit_code}",
+        )
+    snapshots = [each for each in read_snapshots(bundle) if isinstance(each, Snapshot)]
+    for snapshot in snapshots:
+        yield from _silenced(snapshot, run)
+
+
+def _silenced(snapshot: Snapshot, run: Run) -> Iterator[Notice]:
+    """Yield a warning where torch counted more recompiles in a process than the logs hold."""
+    logged = [each for each in run.recompiles if each.key.process == str(snapshot.pid)]
+    missing = snapshot.recompiles - len(logged)
+    why = "; ".join(dict.fromkeys((*snapshot.logging.trace, *snapshot.logging.text)))
+    reason = f" ({why})" if why else ""
+    if missing > 0:
+        yield Notice(
+            NoticeKind.WARNING,
+            "logging-silenced",
+            f"torch counted {snapshot.recompiles} recompiles in process {snapshot.pid}, the logs "
+            f"hold {len(logged)}: the program silenced torch's logging{reason}. "
+            f"Missing: {_missing(snapshot, logged)}",
+        )
+    elif snapshot.logging.trace:
+        yield Notice(
+            NoticeKind.NOTE,
+            "logging-silenced",
+            f"the program changed torch's logging{reason}; no recompile is missing by torch's own "
+            "count",
+        )
+
+
+_MOST_MISSING = 5
+
+
+def _missing(snapshot: Snapshot, logged: Iterable[Compilation]) -> str:
+    """Return torch's own reasons for the recompiles that the logs do not hold."""
+    known = {str(each.key) for each in logged}
+    lost = [
+        f"{each.co_name} {each.compile_id} ({(each.recompile_reason or '').splitlines()[0]})"
+        for each in snapshot.compilations
+        if each.recompile_reason and str(each.compile_id) not in known
+    ]
+    more = f" and {len(lost) - _MOST_MISSING} more" if len(lost) > _MOST_MISSING else ""
+    return ", ".join(lost[:_MOST_MISSING]) + more
+
+
+def explain_recompile(examined: Examined, name: str) -> tuple[Chain, ...]:
+    """Return the chains of all recompiles called ``name`` (0/3): one for each process and reset.
+
+    Raises DoctorError when no recompile has that name.
+    """
+    causes = [each for each in examined.diagnosis.causes if str(each.recompile.key) == name]
+    if not causes:
+        known = [str(each.recompile.key) for each in examined.diagnosis.causes]
+        listed = ", ".join(dict.fromkeys(known)) or "none"
+        raise DoctorError(
+            f"There is no recompile {name} in {examined.document.subject}.",
+            slug="no-such-recompile",
+            hint=f"Its recompiles are: {listed}.",
+        )
+    return tuple(trace_back(each, examined.diagnosis) for each in causes)
