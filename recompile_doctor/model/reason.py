@@ -21,6 +21,9 @@ from recompile_doctor.model.expression import (
 from recompile_doctor.model.failure import (
     AliasingMismatch,
     AttributeMissing,
+    BackendMismatch,
+    ConstantValue,
+    DeadReference,
     GlobalStateMismatch,
     GuardFailure,
     IdentityMismatch,
@@ -28,10 +31,14 @@ from recompile_doctor.model.failure import (
     LengthMismatch,
     MarkingMismatch,
     OtherConstant,
+    RankMismatch,
     ShapeGuardFailure,
+    SizeMismatch,
+    StrideMismatch,
     TensorProperty,
     TensorPropertyMismatch,
     TypeMismatch,
+    UnexpectedRecompilation,
     UnrecognizedReason,
     ValueMismatch,
 )
@@ -52,6 +59,34 @@ from recompile_doctor.model.source import (
     read_source,
     source_of,
 )
+
+# The kinds of failure are imported from here too: they are what this module returns.
+__all__ = [
+    "AliasingMismatch",
+    "AttributeMissing",
+    "BackendMismatch",
+    "ConstantValue",
+    "DeadReference",
+    "GlobalStateMismatch",
+    "GuardFailure",
+    "IdentityMismatch",
+    "KeysMismatch",
+    "LengthMismatch",
+    "MarkingMismatch",
+    "OtherConstant",
+    "RankMismatch",
+    "ShapeGuardFailure",
+    "SizeMismatch",
+    "StrideMismatch",
+    "TensorProperty",
+    "TensorPropertyMismatch",
+    "TypeMismatch",
+    "UnexpectedRecompilation",
+    "UnrecognizedReason",
+    "ValueMismatch",
+    "parse_reason",
+    "strip_object_ids",
+]
 
 # A longer message or expression is not looked at closely, more checks are left as one: a hostile
 # log must not take minutes.
