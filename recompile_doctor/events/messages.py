@@ -185,7 +185,7 @@ def parse_location_comment(text: str) -> tuple[StackFrame | None, StackFrame | N
 def _user_place(text: str) -> StackFrame | None:
     """Return the place behind the last ``# `` that has one: code may contain ``# `` itself."""
     end = len(text)
-    while (at := text.rfind("# ", 0, end)) >= 0:
+    while (at := text.rfind("# ", max(len(text) - _MESSAGE_LIMIT, 0), end)) >= 0:
         match = _USER_PLACE.match(text, at)
         if match is not None:
             code = text[:at].strip()

@@ -80,6 +80,7 @@ class RecordReader:
         return self._number
 
     def __iter__(self) -> Iterator[RawRecord]:
+        self.take_payload(0)
         while (record := self._take_line()) is not None:
             yield record
             self.take_payload(0)
@@ -114,19 +115,22 @@ class RecordReader:
             return None
         number = self._number
         self._number += 1
-        start = searched = self._at
+        searched = self._at
         while (end := self._buffer.find(b"\n", searched)) < 0:
-            if len(self._buffer) - start > LINE_LIMIT:
+            if len(self._buffer) - self._at > LINE_LIMIT:
                 return self._take_giant_line(number)
-            searched = len(self._buffer) - start
+            searched = len(self._buffer) - self._at
             if not self._fill():
-                line = self._buffer[self._at :]
-                self._at = len(self._buffer)
-                return RawRecord(self, line, number, len(line), whole=False)
-            start = 0
-        line = self._buffer[start:end]
-        self._at = end + 1
-        return RawRecord(self, line, number, len(line) + 1, whole=True)
+                return self._record(number, len(self._buffer), len(self._buffer), whole=False)
+        return self._record(number, end, end + 1, whole=True)
+
+    def _record(self, number: int, end: int, next_at: int, whole: bool) -> RawRecord:
+        """Return the line up to ``end``, and go on at ``next_at``."""
+        line = self._buffer[self._at : min(end, self._at + LINE_LIMIT)]
+        whole = whole and end - self._at <= LINE_LIMIT
+        record = RawRecord(self, line, number, next_at - self._at, whole)
+        self._at = next_at
+        return record
 
     def _take_giant_line(self, number: int) -> RawRecord:
         """Return what is kept of a line above the limit, and pass over the rest."""

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import msgspec
 
 from recompile_doctor.events.decoders.record import Envelope, Frame, TraceRecord
-from recompile_doctor.events.decoders.stacks import asking_torch_frame
 from recompile_doctor.events.vocabulary import Event, GuardAdded, GuardRole, IssueKind
 
 
@@ -45,7 +44,7 @@ def decode(record: TraceRecord) -> Iterator[Event]:
         expression,
         _role(record.text(body.prefix)),
         user_stack=record.stack(body.user_stack),
-        torch_frame=asking_torch_frame(record.stack(body.stack)),
+        torch_frame=record.asking_frame(body.stack),
     )
 
 

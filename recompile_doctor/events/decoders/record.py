@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from recompile_doctor.events.decoders.stacks import is_passed_over
 from recompile_doctor.events.envelope import Prefix
 from recompile_doctor.events.messages import UNKNOWN
 from recompile_doctor.events.records import RawRecord
@@ -250,6 +251,14 @@ class TraceRecord:
     def stack(self, frames: list[Frame] | None) -> tuple[StackFrame, ...]:
         """Return a stack as torch ordered it, outermost first, with the file names put in."""
         return tuple(self._frame(frame) for frame in frames or ())
+
+    def asking_frame(self, frames: list[Frame] | None) -> StackFrame | None:
+        """Return the torch line that asked, as the text log names it in parentheses."""
+        for frame in reversed(frames or ()):
+            number = self.integer(frame.filename)
+            if number is None or not is_passed_over(self.file_name(number)):
+                return self._frame(frame)
+        return None
 
     def _frame(self, frame: Frame) -> StackFrame:
         line = self.integer(frame.line)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from recompile_doctor.events.vocabulary import StackFrame
 
@@ -48,9 +49,7 @@ def user_frames(stack: Iterable[StackFrame]) -> tuple[StackFrame, ...]:
     )
 
 
-def asking_torch_frame(stack: Iterable[StackFrame]) -> StackFrame | None:
-    """Return the torch line that asked, as the text log names it in parentheses."""
-    for frame in reversed(tuple(stack)):
-        if not _PASSED_OVER.search(frame.file.replace("\\", "/")):
-            return frame
-    return None
+@lru_cache(maxsize=4096)
+def is_passed_over(path: str) -> bool:
+    """Tell whether torch passes over a file when it names the torch line that asked."""
+    return _PASSED_OVER.search(path.replace("\\", "/")) is not None
