@@ -46,7 +46,8 @@ def test_ranks_merged_line_by_line_are_kept_apart() -> None:
         recompile(f"0/0: x == {rank}", f"0/1: y == {rank}", rank=rank, process=process)
         for rank, process in ((0, 10), (1, 11), (2, 11))
     ]
-    mixed = "".join("\n".join(lines) + "\n" for lines in zip(*map(str.splitlines, ranks)))
+    rounds = zip(*map(str.splitlines, ranks), strict=True)
+    mixed = "".join(f"{line}\n" for lines in rounds for line in lines)
     found = events(mixed)
     assert [event.origin.rank for event in found] == [0, 1, 2]
     for event in found:

@@ -1,6 +1,7 @@
 """All text logs of real programs: those of the fixtures, and a larger collection beside them."""
 
 import gzip
+import io
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -108,3 +109,27 @@ def test_text_and_trace_tell_the_same_recompiles(folder: Path) -> None:
             from_trace += iter_trace_events(stream, path.name)
     from_text = reasons(read_text(folder / "dynamic.log.gz"))
     assert sorted(from_text) == sorted(reasons(from_trace))
+
+
+WRAPPED = sorted(FIXTURES.glob("2.1[35].0/*/verbose.log.gz"))
+
+
+@pytest.mark.parametrize("path", WRAPPED, ids=lambda path: "/".join(path.parts[-3:]))
+def test_what_others_put_around_the_lines_changes_nothing(path: Path) -> None:
+    text = gzip.decompress(path.read_bytes()).decode()
+    wrappings = (
+        text.replace("\n", "\r\n").encode(),
+        text.encode("utf-16"),
+        wrapped(text, "2026-01-01T00:00:07.1234567Z {}"),
+        wrapped(text, "trainer-1  | {}"),
+        wrapped(text, "[default0]:{}"),
+        wrapped(text, " 50%|###  | 1/2 [00:00<00:00]{}"),
+        wrapped(text, "\x1b[36m2026-01-01\x1b[0m \x1b[31m{}\x1b[0m"),
+    )
+    plain = read_text(path)
+    for data in wrappings:
+        assert [*iter_text_events(io.BytesIO(data), path.name)] == plain
+
+
+def wrapped(text: str, form: str) -> bytes:
+    return "".join(f"{form.format(line)}\n" for line in text.splitlines()).encode()

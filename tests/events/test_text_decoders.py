@@ -228,7 +228,7 @@ def test_limits(limit: str, config: str) -> None:
     text = (
         f"torch._dynamo hit {config}{limit} (8)\n   function: 'f' (/a (1).py:10)\n"
         "   last reason: 0/2: x == 2\nUser stack trace:\n"
-        '  File "/a.py", line 2, in f\nTo log all recompilation reasons, use TORCH_LOGS="recompiles".'
+        '  File "/a.py", line 2, in f\nTo log all recompilation reasons, use TORCH_LOGS="x".'
         "\nTo diagnose recompilation issues, see https://pytorch.org"
     )
     (event,) = events(logged(text, "torch/_dynamo/convert_frame.py:1", "0/8", level="W"))
@@ -313,7 +313,8 @@ def test_whether_sources_are_stripped_shows_in_the_reasons(
 def test_verbose_recompiles() -> None:
     text = (
         "Recompiling function f in /a in b.py:7\n    triggered by the following guard failure(s):\n"
-        "    guard 0 failures:\n    - 0/1: x == 2; y == 3\n\n    guard 1 failures:\n    - 0/0: z == 1"
+        "    guard 0 failures:\n    - 0/1: x == 2; y == 3\n\n"
+        "    guard 1 failures:\n    - 0/0: z == 1"
     )
     (event,) = events(logged(text, RECOMPILES, "0/2", artifact="recompiles_verbose"))
     assert isinstance(event, RecompileReported)
