@@ -90,6 +90,7 @@ class Assembly:
         text = line.text
         self._count += 1
         if self._unneeded is not None and self._unneeded.continues(text):
+            self._current = None
             return True
         current = self._current
         if current is not None and not current.is_complete and current.place.continues(text):
