@@ -4,7 +4,8 @@ import re
 from dataclasses import dataclass
 
 _COMPILE_ID = re.compile(
-    r"(?:!(?P<autograd>\d+)(?:/(?=\d+/\d+))?)?(?:(?P<frame>\d+)/(?P<compile>\d+))?(?:_(?P<attempt>\d+))?\Z"
+    r"(?:!(?P<autograd>\d{1,9})(?:/(?=\d+/\d+))?)?"
+    r"(?:(?P<frame>\d{1,9})/(?P<compile>\d{1,9}))?(?:_(?P<attempt>\d{1,9}))?\Z"
 )
 
 

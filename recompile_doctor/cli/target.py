@@ -4,7 +4,8 @@ import sys
 from pathlib import Path
 from typing import BinaryIO
 
-from recompile_doctor.bundle import bundle_root, find_bundle, latest_bundle
+from recompile_doctor.bundle import bundle_root, find_bundle, is_bundle, latest_bundle
+from recompile_doctor.errors import DoctorError
 
 HELP = "a bundle's name or path, a TORCH_TRACE folder or file, a text log, or -"
 
@@ -20,4 +21,12 @@ def find_target(text: str | None) -> Path | BinaryIO:
     if text == "-":
         return sys.stdin.buffer
     path = Path(text)
-    return path if path.exists() else find_bundle(root, text).path
+    if path.exists():
+        return path
+    if is_bundle(root / text):
+        return find_bundle(root, text).path
+    raise DoctorError(
+        f"There is no file, folder or bundle {text!r}.",
+        slug="no-such-input",
+        hint=f"Give {HELP}.",
+    )

@@ -5,16 +5,19 @@ failed, for some kinds). A recompile would have been avoided if *one* entry had 
 cause is what kept the entry that was closest to passing.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from recompile_doctor.events.vocabulary import EntryFailure, InputDescribed
 from recompile_doctor.ids import CompileId
 from recompile_doctor.model.reason import (
+    AttributeMissing,
     GuardFailure,
+    LengthMismatch,
     ShapeGuardFailure,
     SizeMismatch,
     StrideMismatch,
+    ValueMismatch,
     parse_reason,
 )
 from recompile_doctor.model.run import Compilation, CompileKey, Run
@@ -51,10 +54,20 @@ class Cause:
 
 
 class EntryIndex:
-    """Finds the compilation that a cached entry's id names."""
+    """What is known of cached entries: which compile made each, and the constants it has.
+
+    Torch names a constant of an entry (``n == 2``) only when it fails; what one recompile tells
+    of an entry helps to judge the others.
+    """
 
     def __init__(self, run: Run) -> None:
         self._by_key = {each.key: each for each in run.compilations}
+        self._constants: dict[tuple[CompileKey, str], str] = {}
+        for recompile in run.recompiles:
+            for candidate in self.candidates(recompile):
+                if candidate.entry is not None:
+                    for source, value in _constants(candidate.failures):
+                        self._constants[(candidate.entry.key, source)] = value
 
     def entry_of(self, recompile: Compilation, entry: CompileId | None) -> Compilation | None:
         """Return the compile that made ``entry``, which ``recompile`` reports as failed."""
@@ -63,6 +76,36 @@ class EntryIndex:
         plain = CompileId(entry.frame_id, entry.frame_compile_id, 0, entry.autograd_id)
         key = CompileKey(recompile.key.process, recompile.key.epoch, plain)
         return self._by_key.get(key)
+
+    def candidates(self, recompile: Compilation) -> tuple[Candidate, ...]:
+        """Return the entries that torch tried for ``recompile``, in its order."""
+        return tuple(
+            Candidate(
+                failure,
+                self.entry_of(recompile, failure.entry),
+                parse_reason(failure.text, stripped=recompile.sources_stripped),
+            )
+            for failure in recompile.failures
+        )
+
+    def is_novel(
+        self, source: str, recompile: Compilation, candidates: Iterable[Candidate]
+    ) -> bool:
+        """Return whether no entry is known to have the value that ``source`` has in this call.
+
+        The value of the call is known when the entry that it made failed on it later.
+        """
+        value = self._constants.get((recompile.key, source))
+        if value is None:
+            return False
+        entries = (each.entry for each in candidates if each.entry is not None)
+        return all(self._constants.get((entry.key, source)) != value for entry in entries)
+
+
+def _constants(failures: Iterable[GuardFailure]) -> Iterator[tuple[str, str]]:
+    for failure in failures:
+        if isinstance(failure, ValueMismatch | LengthMismatch) and failure.source is not None:
+            yield str(failure.source), repr(failure.expected)
 
 
 def find_causes(run: Run) -> tuple[Cause, ...]:
@@ -73,47 +116,79 @@ def find_causes(run: Run) -> tuple[Cause, ...]:
 
 def find_cause(recompile: Compilation, index: EntryIndex) -> Cause:
     """Return why ``recompile``, which has failures, could not use a cached entry."""
-    candidates = tuple(
-        Candidate(
-            failure,
-            index.entry_of(recompile, failure.entry),
-            parse_reason(failure.text, stripped=recompile.sources_stripped),
-        )
-        for failure in recompile.failures
-    )
-    sizes = known_sizes(recompile, candidates)
-    chosen = min(candidates, key=_distance)
+    candidates = index.candidates(recompile)
+
+    def distance(candidate: Candidate) -> _Distance:
+        return _distance(candidate, recompile, candidates, index)
+
+    chosen = min(candidates, key=distance)
     return Cause(
         recompile=recompile,
         chosen=chosen,
         others=tuple(each for each in candidates if each is not chosen),
         joint=tuple(_joint_changes(recompile, chosen)),
-        sizes=sizes,
+        sizes=known_sizes(recompile, candidates),
     )
 
 
-def _distance(candidate: Candidate) -> tuple[int, bool, bool, int, int, int]:
+_Distance = tuple[int, bool, bool, int, int, int]
+
+
+def _distance(
+    candidate: Candidate,
+    recompile: Compilation,
+    candidates: tuple[Candidate, ...],
+    index: EntryIndex,
+) -> _Distance:
     """Return how far an entry is from passing; the smallest is the cause.
 
-    Guards on global state and types stand before those on sizes and hide them, so an entry that
-    fails such a guard is further away. Among the others an entry whose sizes all fit (only a
-    stride or an offset does not) is closest. Then come those that failed a guard on a symbol:
-    a size that was compiled as a constant was never meant to be another. Of these the one with
-    fewest failures counts, of static ones the most general, and the newest on a tie.
+    An entry for another variant of the program (grad mode, dtype, a flag that other entries have
+    right) is further away than any other: such guards stand before those on sizes and hide them.
+    Among the others an entry whose sizes all fit is closest. Then come those that failed a guard
+    on a symbol: what was compiled as a constant was never meant to be another. Of these the one
+    with fewest failures counts, of constant ones the most general, and the newest on a tie.
     """
+    values = [
+        each for each in candidate.failures if _is_new_value(each, recompile, candidates, index)
+    ]
     geometry = [each for each in candidate.failures if _is_geometry(each)]
-    static = any(isinstance(each, SizeMismatch) for each in geometry)
+    constant = bool(values) or any(isinstance(each, SizeMismatch) for each in geometry)
     return (
-        len(candidate.failures) - len(geometry),
-        any(_is_size(each) for each in geometry),
-        static,
-        -symbolic_sizes(candidate.entry) if static else 0,
+        len(candidate.failures) - len(geometry) - len(values),
+        any(_is_size(each) for each in geometry)
+        or (bool(values) and not _fits(recompile, candidate)),
+        constant,
+        -symbolic_sizes(candidate.entry) if constant else 0,
         len(candidate.failures),
         -_age_rank(candidate),
     )
 
 
+def _is_new_value(
+    failure: GuardFailure,
+    recompile: Compilation,
+    candidates: tuple[Candidate, ...],
+    index: EntryIndex,
+) -> bool:
+    if not isinstance(failure, ValueMismatch | LengthMismatch) or failure.source is None:
+        return False
+    return index.is_novel(str(failure.source), recompile, candidates)
+
+
+def _fits(recompile: Compilation, candidate: Candidate) -> bool:
+    """Return whether all sizes of a call are known to be ones that an entry takes."""
+    if candidate.entry is None or not recompile.inputs or not candidate.entry.inputs:
+        return False
+    return not any(_all_changes(recompile, candidate.entry))
+
+
+# What torch asks of the base of a view; None is the base of a tensor that is no view.
+_ASKED_OF_BASE = ("size", "stride", "storage_offset")
+
+
 def _is_geometry(failure: GuardFailure) -> bool:
+    if isinstance(failure, AttributeMissing):
+        return failure.attribute in _ASKED_OF_BASE and failure.type_name == "NoneType"
     return isinstance(failure, SizeMismatch | StrideMismatch | ShapeGuardFailure)
 
 
@@ -173,31 +248,32 @@ def parse_size(text: str) -> SizeSource | None:
     return leaf if isinstance(leaf, SizeSource) else None
 
 
-def _joint_changes(recompile: Compilation, chosen: Candidate) -> Iterable[SizeMismatch]:
+def _joint_changes(recompile: Compilation, chosen: Candidate) -> Iterator[SizeMismatch]:
     """Yield the sizes that the chosen entry could not have taken either, beside the named ones."""
-    if chosen.entry is None or not all(_is_geometry(each) for each in chosen.failures):
+    if chosen.entry is None:
         return
     named = {(each.source, each.dim) for each in chosen.failures if isinstance(each, SizeMismatch)}
     for failure in chosen.failures:
         if isinstance(failure, ShapeGuardFailure):
             named.update((each.source, each.dim) for each in failure.sizes)
-    general = symbolic_dims(chosen.entry)
-    before = {each.source: each for each in chosen.entry.inputs}
+    for change in _all_changes(recompile, chosen.entry):
+        if (change.source, change.dim) not in named:
+            yield change
+
+
+def _all_changes(recompile: Compilation, entry: Compilation) -> Iterator[SizeMismatch]:
+    """Yield every size of a call that an entry cannot take, as far as inputs are described."""
+    general = symbolic_dims(entry)
+    before = {each.source: each for each in entry.inputs}
     for new in recompile.inputs:
         old = before.get(new.source)
-        if old is None or len(old.sizes) != len(new.sizes):
-            continue
-        source = parse_source(new.source)
-        yield from (
-            each
-            for each in _changed_sizes(source, old, new, general)
-            if (each.source, each.dim) not in named
-        )
+        if old is not None and len(old.sizes) == len(new.sizes):
+            yield from _changed_sizes(parse_source(new.source), old, new, general)
 
 
 def _changed_sizes(
     source: Source, old: InputDescribed, new: InputDescribed, general: set[SizeSource]
-) -> Iterable[SizeMismatch]:
+) -> Iterator[SizeMismatch]:
     for dim, (expected, actual) in enumerate(zip(old.sizes, new.sizes, strict=True)):
         if expected is None or actual is None or expected == actual:
             continue

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field
 from enum import Enum
 
+from recompile_doctor.events.user_code import user_frames
 from recompile_doctor.events.vocabulary import (
     DataDependentError,
     GraphBroke,
@@ -12,7 +13,6 @@ from recompile_doctor.events.vocabulary import (
 )
 from recompile_doctor.model.frame import FrameKey, user_function
 from recompile_doctor.model.run import Compilation, Run
-from recompile_doctor.model.stack import user_frames
 
 
 class BreakMeaning(Enum):

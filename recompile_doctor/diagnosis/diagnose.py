@@ -36,7 +36,8 @@ def diagnose(run: Run) -> Diagnosis:
         findings.extend(rule().check(replace(examination, explained=explained)))
     findings = _joined_to_leads(findings)
     findings = [_with_severity(each, run) for each in findings]
-    return Diagnosis(run, causes, examination.breaks, tuple(sorted(findings, key=_rank)))
+    findings.sort(key=_rank)
+    return Diagnosis(run, causes, examination.breaks, tuple(findings))
 
 
 def _joined_to_leads(findings: list[Finding]) -> list[Finding]:

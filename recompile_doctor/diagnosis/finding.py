@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import PurePath
 
 from recompile_doctor.events.vocabulary import Position, StackFrame
 from recompile_doctor.model.frame import FrameKey
@@ -112,11 +113,12 @@ class Finding:
 
     @property
     def id(self) -> str:
-        """Return a name that is the same in every run: rule, function, source and dimension.
+        """Return a name that is the same in every run: rule, place, source and dimension.
 
         A graph break has no source; the code of its line tells it from others.
         """
-        parts = [self.rule, self.frame.function or "?"]
+        file = "?" if self.frame.file is None else PurePath(self.frame.file).name
+        parts = [self.rule, f"{file}:{self.frame.function or '?'}"]
         if self.source is not None:
             parts.append(self.source if self.dim is None else f"{self.source}:{self.dim}")
         elif self.location is not None and self.location.role is LocationRole.BREAK:

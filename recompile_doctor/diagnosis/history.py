@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 from recompile_doctor.diagnosis.attribution import Cause, parse_size
 from recompile_doctor.model.frame import FrameKey
-from recompile_doctor.model.reason import SizeMismatch, ValueMismatch
+from recompile_doctor.model.reason import SizeMismatch
 from recompile_doctor.model.run import Compilation, Run
 
-_Key = tuple[str | None, str | None, str, int | None]
+_Key = tuple[FrameKey, str, int | None]
 
 
 class History:
@@ -32,10 +32,10 @@ class History:
         """Return the values seen, oldest first, without repetitions in a row."""
         if source is None:
             return ()
-        return tuple(self._values.get((frame.function, frame.file, source, dim), ()))
+        return tuple(self._values.get((frame, source, dim), ()))
 
     def _note(self, frame: FrameKey, source: str, dim: int | None, value: str) -> None:
-        values = self._values.setdefault((frame.function, frame.file, source, dim), [])
+        values = self._values.setdefault((frame, source, dim), [])
         if not values or values[-1] != value:
             values.append(value)
 
@@ -61,10 +61,8 @@ class History:
         frame = cause.recompile.frame
         for candidate in reversed((cause.chosen, *cause.others)):
             for failure in candidate.failures:
-                if isinstance(failure, ValueMismatch) and failure.source is not None:
-                    continue
                 if isinstance(failure, SizeMismatch):
-                    key = (frame.function, frame.file, str(failure.source), failure.dim)
+                    key = (frame, str(failure.source), failure.dim)
                     if key not in self._values:
                         self._note(frame, str(failure.source), failure.dim, str(failure.expected))
         for leaf, size in cause.sizes.items():

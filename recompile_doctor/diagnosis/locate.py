@@ -2,14 +2,15 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain
 
 from recompile_doctor.diagnosis.attribution import Cause, parse_size
 from recompile_doctor.diagnosis.finding import LocationRole, UserLocation
+from recompile_doctor.events.user_code import user_frames
 from recompile_doctor.events.vocabulary import StackFrame, SymbolCreated
 from recompile_doctor.model.frame import FrameKey
 from recompile_doctor.model.reason import GuardFailure, ShapeGuardFailure
 from recompile_doctor.model.run import Compilation, Run
-from recompile_doctor.model.stack import user_frames
 
 
 def guard_location(failure: GuardFailure, cause: Cause) -> UserLocation | None:
@@ -37,10 +38,13 @@ def _with_whole_path(frame: StackFrame, cause: Cause) -> StackFrame:
     entry = cause.chosen.entry
     known = [cause.recompile, *([entry] if entry is not None else [])]
     for compilation in known:
-        for event in (*compilation.symbols, *compilation.guards):
-            for each in event.user_stack:
-                if each.line == frame.line and each.file.endswith(frame.file):
-                    return replace(frame, file=each.file)
+        stacks = (
+            *(each.user_stack for each in compilation.symbols),
+            *(each.user_stack for each in compilation.guards),
+        )
+        for each in chain.from_iterable(stacks):
+            if each.line == frame.line and each.file.endswith(frame.file):
+                return replace(frame, file=each.file)
     file = cause.recompile.frame.file
     if file is not None and file.endswith(frame.file):
         return replace(frame, file=file)

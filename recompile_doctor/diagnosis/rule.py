@@ -94,14 +94,14 @@ class RecompileRule(Rule):
 
     def check(self, examination: Examination) -> Iterator[Finding]:
         """Yield one finding for each frame, source and dimension that this rule explains."""
-        groups: dict[tuple[str | None, str | None, str | None, int | None], _Group] = {}
+        groups: dict[tuple[FrameKey, str | None, int | None], _Group] = {}
         for cause in examination.causes:
             for position, failure in enumerate((*cause.chosen.failures, *cause.joint)):
                 claim = self.claim(failure, cause, examination)
                 if claim is None:
                     continue
                 frame = cause.recompile.frame
-                key = (frame.function, frame.file, claim.source, claim.dim)
+                key = (frame, claim.source, claim.dim)
                 group = groups.setdefault(key, _Group(frame, claim))
                 group.claims.append(claim)
                 if not group.causes or group.causes[-1] is not cause:

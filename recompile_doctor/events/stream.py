@@ -95,9 +95,10 @@ def _log_file(path: Path) -> _Log:
     return _Log(str(path), lambda: _open(path))
 
 
-def _open(path: Path) -> BinaryIO:
+def _open(path: Path) -> IO[bytes]:
     try:
-        return path.open("rb")
+        # A buffer here would lose what stands before a bad sector.
+        return path.open("rb", buffering=0)
     except OSError as error:
         raise _unreadable(str(path), error) from error
 
@@ -141,7 +142,7 @@ def _read_named(log: _Log) -> Iterator[ReadItem]:
         raise _no_log(log, found)
 
 
-def _read_stream(stream: BinaryIO, name: str) -> Iterator[ReadItem]:
+def _read_stream(stream: IO[bytes], name: str) -> Iterator[ReadItem]:
     """Yield what a stream tells. It is copied first, since two readers may have to see it."""
     with tempfile.SpooledTemporaryFile(_KEPT_IN_MEMORY) as copy:
         try:

@@ -89,32 +89,44 @@ class _TextReader:
         if line.text.startswith(_BASIC_FORMAT):
             self.seen.basic_format += 1
         self._foreign.add(line)
-        return self._note_raised(self._raised.take(line))
+        raised = self._raised.take(line)
+        if not raised:
+            return []
+        self._assembly.follow(raised)
+        return self._ready()
 
     def _take_torch(self, line: LogLine) -> list[ReadItem]:
-        items = self._note_raised(self._raised.interrupt())
+        items: list[ReadItem] = []
+        self._assembly.follow(self._raised.interrupt())
         if not self._assembly.take(line):
             items.append(self._issue(line, IssueKind.BAD_PREFIX))
         elif not line.is_clean and self._assembly.is_needed():
             items.append(self._issue(line, IssueKind.BAD_ENCODING))
-        for assembled in self._assembly.messages():
-            items += self._decode(assembled)
-        return items
+        return items + self._ready()
+
+    def _ready(self) -> list[ReadItem]:
+        return [item for ready in self._assembly.messages() for item in self._decode(ready)]
 
     def finish(self, is_cut: bool, is_damaged: bool) -> Iterator[ReadItem]:
         """Yield what is left at the end of the log."""
         last = self._last_line
+        self._assembly.follow(self._raised.finish())
         for assembled in self._assembly.rest():
-            has_end = last is None or assembled.last_number != last.number
-            yield from self._decode(assembled, is_last=(is_cut or is_damaged) and not has_end)
-        yield from self._note_raised(self._raised.finish())
+            yield from self._decode(assembled, is_end_missing=is_cut or is_damaged)
         yield from self._item_warnings.rest()
         if last is not None and is_damaged:
             yield self._issue(last, IssueKind.CUT_SHORT)
         yield from self._foreign.total()
 
-    def _decode(self, assembled: AssembledMessage, is_last: bool = False) -> list[ReadItem]:
-        message, kind = assembled.whole(is_last), assembled.kind
+    def _decode(
+        self, assembled: AssembledMessage | Raised, is_end_missing: bool = False
+    ) -> list[ReadItem]:
+        if not isinstance(assembled, AssembledMessage):
+            self.seen.raised += 1
+            return [assembled] if self._raised.is_new(assembled) else []
+        last = self._last_line
+        is_last = last is not None and assembled.last_number == last.number
+        message, kind = assembled.whole(is_end_missing and is_last), assembled.kind
         if kind is None:
             return [message.issue(IssueKind.CUT_SHORT)]
         decoded = kind.read(message)
@@ -123,10 +135,6 @@ class _TextReader:
             return [item for item in decoded if not self._item_warnings.hold(item)]
         self._item_warnings.forget_repeated(decoded)
         return [*decoded]
-
-    def _note_raised(self, errors: tuple[Raised, ...]) -> list[ReadItem]:
-        self.seen.raised += len(errors)
-        return [*errors]
 
     def _issue(self, line: LogLine, kind: IssueKind) -> ParseIssue:
         position = Position(self._file, line.number)

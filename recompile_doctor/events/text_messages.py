@@ -2,13 +2,14 @@
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from recompile_doctor.events.envelope import match_prefix, prefix_of
 from recompile_doctor.events.text_decoders import NEEDED_ARTIFACTS, kinds_logged_at
 from recompile_doctor.events.text_decoders.message import Message, MessageKind
+from recompile_doctor.events.text_decoders.raised import Raised
 from recompile_doctor.events.text_lines import LogLine
 from recompile_doctor.events.vocabulary import LogKind, Origin, Position
 
@@ -80,7 +81,7 @@ class Assembly:
         self._file = file_name
         self._count = 0
         self._open: dict[_Stream, AssembledMessage] = {}
-        self._waiting: deque[AssembledMessage] = deque()
+        self._waiting: deque[AssembledMessage | Raised] = deque()
         self._current: AssembledMessage | None = None
         self._unneeded: _Place | None = None
 
@@ -89,6 +90,7 @@ class Assembly:
         text = line.text
         self._count += 1
         if self._unneeded is not None and self._unneeded.continues(text):
+            self._current = None
             return True
         current = self._current
         if current is not None and not current.is_complete and current.place.continues(text):
@@ -112,21 +114,28 @@ class Assembly:
         """Return whether the line taken last belongs to a message that is kept."""
         return self._current is not None
 
-    def messages(self) -> Iterator[AssembledMessage]:
+    def follow(self, errors: Iterable[Raised]) -> None:
+        """Put errors that the program raised behind the messages that have begun."""
+        self._waiting.extend(errors)
+
+    def messages(self) -> Iterator[AssembledMessage | Raised]:
         """Yield the messages that are complete, and that nothing older waits in front of."""
         waiting = self._waiting
-        while waiting and (
-            waiting[0].is_complete
-            or self._count - waiting[0].last_seen > _PATIENCE
-            or len(waiting) > _MOST_WAITING
-        ):
-            self._complete(waiting[0])
+        while waiting and self._is_ready(waiting[0]):
             yield waiting.popleft()
 
-    def rest(self) -> Iterator[AssembledMessage]:
-        """Yield the messages that are left when the log has ended."""
+    def rest(self) -> Iterator[AssembledMessage | Raised]:
+        """Yield what is left when the log has ended."""
         while self._waiting:
             yield self._waiting.popleft()
+
+    def _is_ready(self, first: AssembledMessage | Raised) -> bool:
+        if not isinstance(first, AssembledMessage) or first.is_complete:
+            return True
+        is_late = self._count - first.last_seen > _PATIENCE or len(self._waiting) > _MOST_WAITING
+        if is_late:
+            self._complete(first)
+        return is_late
 
     def _complete(self, message: AssembledMessage) -> None:
         message.is_complete = True

@@ -24,7 +24,7 @@ from recompile_doctor.model.source import (
 
 MAX_LENGTH = 20_000
 # Of brackets in the text, and of the tree: functions over nodes recurse.
-MAX_DEPTH = 80
+MAX_DEPTH = 110
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ def parse_expression(text: str, *, stripped: bool = False) -> Expression:
         return Unparsed(text)
     try:
         return _Parser(text, stripped).parse()
-    except _NotInGrammar:
+    except (_NotInGrammar, RecursionError):  # the caller may be deep already
         return Unparsed(text)
 
 
@@ -443,11 +443,9 @@ class _Parser:
                 self._position += 1
                 operand, depth = self._expression(_UNARY)
                 match operand:
-                    case IntLiteral(value) if (
-                        value > 0 and self._text[self._position - 1].isdigit()
-                    ):
+                    case IntLiteral(value) if value >= 0:
                         return IntLiteral(-value), 1
-                    case FloatLiteral(value) if value > 0:
+                    case FloatLiteral(value) if value >= 0:
                         return FloatLiteral(-value), 1
                     case _:
                         return Unary(UnaryOperator.NEGATIVE, operand), depth + 1

@@ -113,6 +113,8 @@ _EQUALITIES = (ComparisonOperator.EQUAL, ComparisonOperator.NOT_EQUAL)
 def _as_comparison(expression: Expression) -> Expression:
     """Return ``Eq(a, b)`` as ``a == b``; anything else as it is."""
     match expression:
+        case Call("size_oblivious", (inner,)):  # torch up to 2.9
+            return _as_comparison(inner)
         case Call(function, (left, right)) if function in _FUNCTION_COMPARISONS:
             return Comparison((left, right), (_FUNCTION_COMPARISONS[function],))
         case _:
@@ -373,6 +375,7 @@ _UNARY_FUNCTIONS: dict[str, Callable[[Number], Number]] = {
     "math.isnan": math.isnan,
     "math.sqrt": math.sqrt,
     "math.trunc": math.trunc,
+    "size_oblivious": lambda value: value,
     "torch._sym_sqrt": math.sqrt,
     "torch.sym_float": float,
 }

@@ -45,7 +45,7 @@ def string_value(literal: str) -> str | None:
         return body
     try:
         return _ESCAPE.sub(_unescape, body)
-    except ValueError:  # \U beyond the last code point
+    except (ValueError, OverflowError):  # \U beyond the last code point
         return None
 
 
@@ -65,19 +65,23 @@ def integer_value(text: str) -> int | None:
     return int(text)
 
 
-def end_of_balanced(text: str, start: int, stops: str) -> int | None:
-    """Return where the first of ``stops`` stands outside of brackets and string literals."""
+def end_of_balanced(text: str, start: int, stops: str, end: int | None = None) -> int | None:
+    """Return where the first of ``stops`` stands outside of brackets and string literals.
+
+    None when it does not stand before ``end``, and when the text is not balanced.
+    """
+    limit = len(text) if end is None else end
     depth = 0
     position = start
-    while position < len(text):
+    while position < limit:
         character = text[position]
         if depth == 0 and character in stops:
             return position
         if character in "'\"":
-            end = end_of_string(text, position)
-            if end is None:
+            behind = end_of_string(text, position)
+            if behind is None:
                 return None
-            position = end
+            position = behind
             continue
         if character in _OPENING:
             depth += 1
@@ -87,3 +91,14 @@ def end_of_balanced(text: str, start: int, stops: str) -> int | None:
                 return None
         position += 1
     return None
+
+
+def split_arguments(text: str) -> list[str]:
+    """Return the arguments that stand between the brackets of a call."""
+    arguments: list[str] = []
+    start = 0
+    while (comma := end_of_balanced(text, start, ",")) is not None:
+        arguments.append(text[start:comma].strip())
+        start = comma + 1
+    last = text[start:].strip()
+    return [*arguments, last] if last or arguments else []

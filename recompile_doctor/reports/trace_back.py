@@ -6,12 +6,12 @@ from recompile_doctor.diagnosis.attribution import Cause, parse_size
 from recompile_doctor.diagnosis.diagnose import Diagnosis
 from recompile_doctor.diagnosis.finding import Evidence, Finding
 from recompile_doctor.diagnosis.rule import recompile_evidence
+from recompile_doctor.events.user_code import user_frames
 from recompile_doctor.events.vocabulary import SymbolCreated
 from recompile_doctor.model.frame import resume_point
 from recompile_doctor.model.reason import GuardFailure, ShapeGuardFailure, SizeMismatch
 from recompile_doctor.model.run import Compilation
 from recompile_doctor.model.source import SizeSource, source_of
-from recompile_doctor.model.stack import user_frames
 from recompile_doctor.reports.chain import Chain, ChainStep, ListedEntry
 
 

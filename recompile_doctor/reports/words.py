@@ -14,6 +14,7 @@ from recompile_doctor.reports.document import (
     UnreadSummary,
 )
 
+_LONGEST_TITLE = 120
 LIMIT_RULE = "recompile-limit-hit"
 _DATA_RULES = "data-dependent-"
 _PLAIN_RULES = ("zero-one-specialization", "unmarked-dynamic-dim")
@@ -71,6 +72,8 @@ def seconds_text(seconds: float) -> str:
 
 def cost(finding: Finding, document: Document) -> str:
     """Return what a finding cost, or that it is unknown; empty where time is not its measure."""
+    if finding.seconds is None and finding.recompiles and not finding.leading:
+        return "" if finding.together_with else "counted with the causes"
     if finding.seconds is None:
         return unknown_time(document) if finding.recompiles and not finding.together_with else ""
     total = document.summary.compile_seconds
@@ -109,11 +112,8 @@ def file_and_line(file: str, line: int | None, base: Path | None) -> str:
 
 
 def title(finding: Finding) -> str:
-    """Return a finding's title; of a limit hit, what it means from here on."""
-    if finding.rule != LIMIT_RULE:
-        return finding.title
-    name = shortened(finding.frame.function or "this function", _LONGEST_VALUE)
-    return f"from here on {name} runs eagerly: recompile limit hit"
+    """Return a finding's title, not longer than a line or two."""
+    return shortened(finding.title, _LONGEST_TITLE)
 
 
 def place(finding: Finding) -> str:

@@ -10,9 +10,9 @@ import pytest
 import zstandard
 
 from recompile_doctor.events import records
-from recompile_doctor.events.decoders.stacks import is_standard_library_frame, is_torch_frame
 from recompile_doctor.events.records import RecordReader
 from recompile_doctor.events.trace import iter_trace_events
+from recompile_doctor.events.user_code import is_standard_library_frame, is_torch_frame
 from recompile_doctor.events.vocabulary import (
     AssumptionMade,
     AutomaticDynamic,

@@ -87,6 +87,16 @@ def summary(**changes: object) -> Summary:
     return replace(plain, **changes)  # type: ignore[arg-type]
 
 
+OVERVIEWS = ("resume-function-churn", "rank-divergence")
+
+
+def led(finding: Finding) -> Finding:
+    """Return a finding that leads all the recompiles it explains, unless another one does."""
+    if finding.together_with is not None or finding.rule in OVERVIEWS:
+        return finding
+    return replace(finding, leading=tuple(ref.key for ref in finding.recompiles))
+
+
 def document(**changes: object) -> Document:
     """Return a document about nothing, with ``changes``."""
     plain = Document(
@@ -99,7 +109,8 @@ def document(**changes: object) -> Document:
         findings=(),
         unread=ALL_READ,
     )
-    return replace(plain, **changes)  # type: ignore[arg-type]
+    changed = replace(plain, **changes)  # type: ignore[arg-type]
+    return replace(changed, findings=tuple(led(each) for each in changed.findings))
 
 
 FORWARD = FrameKey("forward", f"{PROJECT}/case.py", 21)
@@ -267,7 +278,7 @@ def limit() -> Document:
     refs = tuple(ref(f"0/{n}", 0.4) for n in range(1, 8))
     hit = Finding(
         rule="recompile-limit-hit",
-        title="the recompile limit was hit",
+        title="from here on features runs eagerly: recompile limit hit",
         frame=FEATURES,
         source=None,
         dim=None,

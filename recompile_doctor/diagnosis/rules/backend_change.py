@@ -17,4 +17,6 @@ class BackendChange(PlainRule[BackendMismatch]):
 
     def message(self, failure: BackendMismatch) -> str:
         """Return the two backends in torch's words."""
+        if failure.cached is None or failure.new is None:
+            return "the graph was compiled by another backend object than this call asks for"
         return f"the graph was compiled by {failure.cached}, this call asks for {failure.new}"

@@ -22,6 +22,10 @@ class GlobalStateChange(PlainRule[GlobalStateMismatch]):
         changed = ", ".join(failure.fields) or "global state"
         return f"{changed} changed between calls"
 
+    def place(self, failure: GlobalStateMismatch) -> tuple[str | None, int | None]:
+        """Return the state as the source, so that each kind of state is one finding."""
+        return "GLOBAL_STATE", None
+
     def values(self, failure: GlobalStateMismatch) -> tuple[str, ...]:
         """Return the names of what changed."""
         return failure.fields

@@ -32,18 +32,18 @@ class RecompileLimitHit(Rule):
     def _finding(self, frame: FrameKey, group: list[Compilation]) -> Finding:
         hit = group[0].refused
         assert hit is not None
-        limit = hit.limit or "recompile_limit"
+        setting = hit.limit or "recompile_limit"
         number = "" if hit.limit_value is None else f" ({hit.limit_value})"
         name = frame.function or "this function"
+        title, consequence = _consequence(name, group)
         last = group[0].failures[0].text if group[0].failures else "the recompile limit was hit"
         return Finding(
             rule=self.id,
-            title=self.title,
+            title=title,
             frame=frame,
             source=None,
             dim=None,
-            message=f"{limit}{number} was reached: from here on {name} "
-            "runs eagerly for inputs that no cached graph fits, and the log is silent about them",
+            message=f"{setting}{number} was reached: {consequence}",
             why="torch stops compiling a function that it has compiled this many times",
             evidence=tuple(
                 evidence_at(each.refused.origin, last) for each in group if each.refused
@@ -53,3 +53,22 @@ class RecompileLimitHit(Rule):
             severity=Severity.HIGH,
             location=definition(frame),
         )
+
+
+# fail_type of a compile refused under fullgraph=True: torch/_dynamo/exc.py, all releases.
+_RAISED = ("FailOnRecompileLimitHit", "FailOnCacheLimitHit")
+
+
+def _consequence(name: str, group: list[Compilation]) -> tuple[str, str]:
+    """Return the title and what the refusal means: eager calls, or an error with fullgraph."""
+    if all(each.finished and each.finished.fail_type in _RAISED for each in group):
+        return (
+            f"{name} stops with an error: recompile limit hit",
+            f"compiled with fullgraph=True, {name} raises an error for inputs that no cached "
+            "graph fits",
+        )
+    return (
+        f"from here on {name} runs eagerly: recompile limit hit",
+        f"from here on {name} runs eagerly for inputs that no cached graph fits, and the log is "
+        "silent about them",
+    )

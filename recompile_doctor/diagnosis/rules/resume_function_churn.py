@@ -49,13 +49,15 @@ class ResumeFunctionChurn(Rule):
         again = "once" if times == 1 else f"{times} times"
         kind = place.first.kind.splitlines()[0] if place and place.first else None
         cause_of_break = f" The break: {kind}." if kind else ""
+        known = [cause.recompile.seconds for cause in causes if cause.recompile.seconds is not None]
+        cost = f" ({sum(known):.2f} s, counted with the causes below)" if known else ""
         return Finding(
             rule=self.id,
             title=self.title,
             frame=frame if frame.function else FrameKey(function, file, None),
             source=None,
             dim=None,
-            message=f"what follows the graph break at line {line} was compiled again {again}."
+            message=f"what follows the graph break at line {line} was compiled again {again}{cost}."
             f"{cause_of_break}",
             why="after a graph break torch compiles the rest as a function of its own, with guards "
             "on everything that is alive there; without the break these recompiles would not be",

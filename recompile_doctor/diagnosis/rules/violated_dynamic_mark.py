@@ -12,9 +12,9 @@ from recompile_doctor.diagnosis.finding import (
 )
 from recompile_doctor.diagnosis.locate import definition
 from recompile_doctor.diagnosis.rule import Examination, Rule, evidence_at
+from recompile_doctor.events.user_code import user_frames
 from recompile_doctor.events.vocabulary import ConstraintViolated
 from recompile_doctor.model.frame import FrameKey, user_function
-from recompile_doctor.model.stack import user_frames
 
 _Key = tuple[str | None, str]
 

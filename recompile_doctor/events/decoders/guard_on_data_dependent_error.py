@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from recompile_doctor.events.decoders.record import Envelope, Frame, TraceRecord
-from recompile_doctor.events.decoders.stacks import user_frames
+from recompile_doctor.events.user_code import user_frames
 from recompile_doctor.events.vocabulary import DataDependentError, Event
 
 

@@ -37,10 +37,11 @@ _CHAIN = (
     "During handling of the above exception",
     "The above exception was the direct cause",
 )
-_ENDS = (*_CHAIN, "Traceback (most recent call last):", "Set TORCHDYNAMO_VERBOSE=1 ")
+_ENDS = (*_CHAIN, "Traceback (most recent call last):")
 
 # Torch 2.8 writes a C++ stack of some 400 lines between the error and the user's stack.
-_LONGEST_START = 20_000
+# The begin of an error is looked for in this much of a line.
+_LONGEST_START = 2_000
 _LONGEST_ERROR = 2_000
 _MOST_STRANGERS = 200
 _MOST_RANKS = 64
@@ -58,7 +59,6 @@ class _Error:
     line: LogLine
     lead: str
     rank: int | None
-    size: int = 0
     lines: list[str] = field(default_factory=list)
     strangers: int = 0
 
@@ -91,6 +91,10 @@ class RaisedErrors:
             if isinstance(event, Raised) and len(self._logged) < _MOST_REMEMBERED:
                 self._logged[_identity(event)] = None
 
+    def is_new(self, error: Raised) -> bool:
+        """Return whether torch has not logged ``error`` before it was raised."""
+        return _identity(error) not in self._logged
+
     def take(self, line: LogLine) -> tuple[Raised, ...]:
         """Return what the errors that end at ``line`` tell."""
         if any(trigger in line.text for trigger in _TRIGGERS):
@@ -114,7 +118,6 @@ class RaisedErrors:
         if text.startswith(_ENDS) or len(owner.lines) >= _LONGEST_ERROR:
             return self._end(owner, text)
         owner.lines.append(text)
-        owner.size += line.size
         return ()
 
     def finish(self) -> tuple[Raised, ...]:
@@ -150,13 +153,9 @@ class RaisedErrors:
             *constraint_violations(origin, text),
         )
         before = self._chained.pop(error.rank, None)
-        if found and next_text.startswith(_CHAIN):
+        if found and next_text.startswith(_CHAIN) and len(self._chained) < _MOST_RANKS:
             self._chained[error.rank] = _identity(found[0])
-        return tuple(
-            event
-            for event in found
-            if _identity(event) not in self._logged and _identity(event) != before
-        )
+        return tuple(event for event in found if _identity(event) != before)
 
 
 def _identity(event: Raised) -> str:
