@@ -23,16 +23,24 @@ def make(sources: Iterable[Path], target: Path, size: int) -> int:
     written = compiles = copy = 0
     with target.open("wb") as out:
         while written < size:
-            offset = copy * 1000
-            text = _FRAME_ID.sub(lambda m: b'"frame_id": %d' % (int(m[1]) + offset), source)
-            text = _COMPILE_ID.sub(
-                lambda m: b'"compile_id": "%d/%s' % (int(m[1]) + offset, m[2]), text
-            )
+            text = _renumbered(source, copy * 1000)
             out.write(text)
             written += len(text)
             compiles += source.count(b'{"dynamo_start"')
             copy += 1
     return compiles
+
+
+def _renumbered(source: bytes, offset: int) -> bytes:
+    """Return the records with ``offset`` added to each frame id."""
+
+    def frame_id(match: re.Match[bytes]) -> bytes:
+        return b'"frame_id": %d' % (int(match[1]) + offset)
+
+    def compile_id(match: re.Match[bytes]) -> bytes:
+        return b'"compile_id": "%d/%s' % (int(match[1]) + offset, match[2])
+
+    return _COMPILE_ID.sub(compile_id, _FRAME_ID.sub(frame_id, source))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ import torch
 
 
 def make(index):
+    """Return a function with a constant of its own."""
+
     def body(x, y):
         z = torch.sin(x) + y * index
         return torch.relu(z).sum(dim=-1) / (index + 1)
