@@ -2,7 +2,6 @@
 
 import os
 import sys
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,11 @@ import click
 from recompile_doctor.bundle import Bundle, bundle_root, create_bundle, default_name
 from recompile_doctor.capture.environment import torch_logged_by_itself
 from recompile_doctor.capture.record import Recording, record
+from recompile_doctor.cli.pages import make_pages_of
 from recompile_doctor.cli.progress import terminal_title
-from recompile_doctor.errors import DoctorError, ExitCode
-
-
-@dataclass(frozen=True, slots=True)
-class ReportOptions:
-    """How the report is wanted."""
-
-    format: str
-    output: Path | None
-    tlparse: bool
-    fail_on: str
+from recompile_doctor.cli.render import render, report_options
+from recompile_doctor.cli.render import status as exit_status
+from recompile_doctor.errors import DoctorError
 
 
 class ProgramCommand(click.Command):
@@ -80,28 +72,8 @@ class ProgramCommand(click.Command):
     is_flag=True,
     help="Run none of our code in the program; torch's log lines then show on its stderr too.",
 )
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["terminal", "json", "markdown"]),
-    default="terminal",
-    show_default=True,
-    help="Form of the report.",
-)
-@click.option(
-    "--output",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the report to FILE instead of standard output.",
-)
+@report_options
 @click.option("--tlparse", is_flag=True, help="Make tlparse's pages as well.")
-@click.option(
-    "--fail-on",
-    type=click.Choice(["none", "findings"]),
-    default="none",
-    show_default=True,
-    help="Exit with 1 when the program succeeded but there is something to fix.",
-)
 @click.option("--quiet", is_flag=True, help="No progress and no notes on standard error.")
 @click.pass_context
 def run(ctx: click.Context, /, **options: Any) -> int:
@@ -140,19 +112,27 @@ def run(ctx: click.Context, /, **options: Any) -> int:
         if status == 0:
             raise recording.problem
         click.echo(f"error: {recording.problem.message}", err=True)
-    found = _report(
-        bundle,
-        ReportOptions(
-            options["format_"], options["output"], options["tlparse"], options["fail_on"]
-        ),
-    )
+    found = _report(bundle, options)
     return status or found
 
 
-def _report(bundle: Bundle, options: ReportOptions) -> int:
+def _report(bundle: Bundle, options: dict[str, Any]) -> int:
     """Report on the bundle; return the status that findings give to a program that succeeded."""
-    click.echo(f"bundle: {bundle.path}")
-    return int(ExitCode.CLEAN)
+    from recompile_doctor.pipeline import examine_bundle
+
+    pages = _pages(bundle) if options["tlparse"] else None
+    document = examine_bundle(bundle, pages=pages).document
+    render(document, options["format_"], options["output"])
+    return int(exit_status(document, options["fail_on"]))
+
+
+def _pages(bundle: Bundle) -> Path | None:
+    """Return tlparse's pages; a report without them is better than none."""
+    try:
+        return make_pages_of(bundle.path)
+    except DoctorError as error:
+        click.echo(f"recompile-doctor: no tlparse pages: {error.message}", err=True)
+        return None
 
 
 def _command(program: list[str], is_command: bool, python: str) -> tuple[list[str], str]:

@@ -34,7 +34,15 @@ def is_module_attribute(failure: ValueMismatch) -> bool:
     Torch says so since 2.8 (its hint on integer attributes of modules). Before, and for values
     that are not ints, the path must tell: an attribute directly on ``self`` or on a submodule.
     """
-    return failure.module_int_hint or _stands_on_module(failure.source)
+    if _stands_on_module(failure.source):
+        return True
+    return failure.module_int_hint and not _belongs_to_hook(failure.source)
+
+
+def _belongs_to_hook(source: Source | None) -> bool:
+    """Return whether a value belongs to a hook of a module, for which torch gives its hint too."""
+    steps = () if source is None else source.steps
+    return any(isinstance(each, Attribute) and each.name.endswith("_hooks") for each in steps)
 
 
 def _stands_on_module(source: Source | None) -> bool:

@@ -284,7 +284,7 @@ class RunBuilder:
 
     def finish(self) -> Run:
         """Return the run that the items amount to."""
-        drafts = sorted(self._drafts.values(), key=lambda draft: draft.order)
+        drafts = self._without_strays()
         names = _FrameNames(drafts)
         starts = any(facts.started for draft in drafts for facts in draft.both())
         compilations: list[Compilation] = []
@@ -309,10 +309,30 @@ class RunBuilder:
             loose_errors=tuple(self._loose),
             cudagraphs=tuple(self._cudagraphs),
             logging_seconds=self._logging_seconds,
+            stray_reports=len(self._drafts) - len(drafts),
             unread=Unread(
                 self._issue_count, self._issue_size, tuple(self._issues), self._foreign_lines
             ),
         )
+
+    def _without_strays(self) -> list[_Draft]:
+        """Return the compiles in order, without recompiles of processes that compile nothing.
+
+        A program can print lines that look like torch's. Where starts are logged, a process
+        that reports recompiles and never starts one is no process of torch's.
+        """
+        drafts = sorted(self._drafts.values(), key=lambda draft: draft.order)
+        starting = {
+            draft.key.process for draft in drafts for facts in draft.both() if facts.started
+        }
+        if not starting:
+            return drafts
+        return [draft for draft in drafts if draft.key.process in starting or _is_more(draft)]
+
+
+def _is_more(draft: _Draft) -> bool:
+    """Return whether more is known of a compile than that it was reported as a recompile."""
+    return any(facts.finished or facts.limit or facts.attempt >= 0 for facts in draft.both())
 
 
 def build_run(items: Iterable[ReadItem]) -> Run:

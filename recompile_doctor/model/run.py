@@ -119,7 +119,9 @@ class Run:
 
     ``compilations`` stand in the order in which they began. ``has_times``, ``has_inputs``,
     ``has_starts`` say whether these facts were in the logs at all: what is missing is unknown,
-    not zero. ``loose_errors`` were raised outside any compile id (tracebacks on stderr).
+    not zero. ``stray_reports`` are recompiles reported for a process that starts no compile: most
+    likely the program's own output. ``loose_errors`` were raised outside any compile id (tracebacks
+    on stderr).
     """
 
     torch_version: str | None
@@ -134,6 +136,7 @@ class Run:
     loose_errors: tuple[DataDependentError | ConstraintViolated, ...] = ()
     cudagraphs: tuple[CudagraphNoted, ...] = ()
     logging_seconds: float | None = None
+    stray_reports: int = 0
     unread: Unread = field(default_factory=Unread)
 
     @property

@@ -177,6 +177,13 @@ def _notices(run: Run) -> Iterable[Notice]:
             "the wrapped function was never called, or logging was silenced",
         )
         return
+    if run.stray_reports:
+        yield Notice(
+            NoticeKind.NOTE,
+            "stray-reports",
+            f"{run.stray_reports} lines look like recompiles of a process that compiles nothing; "
+            "they are taken for the program's own output",
+        )
     if not run.has_times:
         yield Notice(
             NoticeKind.NOTE,
