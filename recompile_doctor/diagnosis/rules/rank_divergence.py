@@ -10,7 +10,48 @@ from recompile_doctor.model.run import Compilation
 
 
 class RankDivergence(Rule):
-    """One rank compiles a function more often than another; the others wait for it."""
+    """One rank compiles a function more often than another; the others wait for it.
+
+    ## What it finds
+
+    A function that was recompiled more often in one rank of a distributed program than in
+    another.
+
+    ## Why it recompiles
+
+    Ranks see other data: other lengths, an empty part, another branch. Each compiles for
+    itself. They meet in collective operations, so while one compiles the others wait; a long
+    compile can run into the time-out of the process group.
+
+    ## Evidence
+
+    ```
+    [rank1]: tensor 'rows' size mismatch at index 0. expected 6, actual 9
+    ```
+
+    The recompiles of the rank that has most of them are the evidence; the finding lists the
+    counts of all. A log of one rank only cannot show it.
+
+    ## What to do
+
+    Cure the cause on the rank that recompiles, in all ranks alike:
+
+    - Measured with the example: `mark_dynamic(rows, 0)` on both ranks takes the recompiles of
+      rank 1 from 1 to 0 (torch 2.13, 2.15).
+
+    ## Example
+
+    ```python
+    rows = torch.full((6 if rank == 0 else rows_of_rank_1, 2), 1.0 + rank)
+    torch._dynamo.mark_dynamic(rows, 0)  # on every rank
+    local_loss(rows)
+    ```
+
+    ## When it is wrong
+
+    Ranks that do different work on purpose (pipeline stages) compile differently. Only
+    functions of the same name and file are compared.
+    """
 
     id = "rank-divergence"
     title = "ranks compile differently"
