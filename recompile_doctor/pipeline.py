@@ -8,15 +8,17 @@ from typing import BinaryIO
 from recompile_doctor.bundle import Bundle, is_bundle, open_bundle
 from recompile_doctor.capture.snapshot import Snapshot, read_snapshots
 from recompile_doctor.diagnosis.diagnose import Diagnosis, diagnose
+from recompile_doctor.diagnosis.rule import ref_of
 from recompile_doctor.errors import DoctorError
 from recompile_doctor.events.stream import read_events
 from recompile_doctor.events.vocabulary import ReadItem
 from recompile_doctor.model.build import build_run
 from recompile_doctor.model.run import Compilation, Run
 from recompile_doctor.reports.chain import Chain
-from recompile_doctor.reports.compose import Context, compose
+from recompile_doctor.reports.compose import STANDARD_INPUT, Context, compose
 from recompile_doctor.reports.document import Document, Notice, NoticeKind, SourceKind
 from recompile_doctor.reports.trace_back import trace_back
+from recompile_doctor.reports.words import recompile_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ def examine(target: Path | BinaryIO, *, pages: Path | None = None) -> Examined:
         return examine_bundle(open_bundle(target), pages=pages)
     run = build_run(read_events([target]))
     context = Context(
-        subject=str(target) if isinstance(target, Path) else "standard input",
+        subject=str(target) if isinstance(target, Path) else STANDARD_INPUT,
         source=SourceKind.TRACE if run.has_trace else SourceKind.TEXT,
         pages=None if pages is None else str(pages),
     )
@@ -48,7 +50,7 @@ def examine_bundle(bundle: Bundle, *, pages: Path | None = None) -> Examined:
     manifest = bundle.manifest
     run = build_run(_bundle_events(bundle))
     context = Context(
-        subject=" ".join(manifest.command),
+        subject=_shown(bundle.path),
         source=SourceKind.BUNDLE,
         torch_version=manifest.torch_version,
         run_seconds=manifest.wall_seconds,
@@ -56,6 +58,12 @@ def examine_bundle(bundle: Bundle, *, pages: Path | None = None) -> Examined:
         pages=None if pages is None else str(pages),
     )
     return _examined(run, context)
+
+
+def _shown(path: Path) -> str:
+    """Return a path as a user of this folder would write it."""
+    cwd = Path.cwd()
+    return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
 
 
 def _bundle_events(bundle: Bundle) -> Iterator[ReadItem]:
@@ -128,13 +136,22 @@ def _missing(snapshot: Snapshot, logged: Iterable[Compilation]) -> str:
 
 
 def explain_recompile(examined: Examined, name: str) -> tuple[Chain, ...]:
-    """Return the chains of all recompiles called ``name`` (0/3): one for each process and reset.
+    """Return the chains of all recompiles called ``name``.
 
-    Raises DoctorError when no recompile has that name.
+    A plain id (0/3) names one in each process and after each reset; the report's name
+    (rank1:0/3) names one. Raises DoctorError when no recompile has that name.
     """
-    causes = [each for each in examined.diagnosis.causes if str(each.recompile.key) == name]
+    names = {
+        each.recompile.key: recompile_name(ref_of(each.recompile), examined.document)
+        for each in examined.diagnosis.causes
+    }
+    causes = [
+        each
+        for each in examined.diagnosis.causes
+        if name in (str(each.recompile.key), names[each.recompile.key])
+    ]
     if not causes:
-        known = [str(each.recompile.key) for each in examined.diagnosis.causes]
+        known = list(names.values())
         listed = ", ".join(dict.fromkeys(known)) or "none"
         raise DoctorError(
             f"There is no recompile {name} in {examined.document.subject}.",

@@ -8,7 +8,8 @@ import click
 from recompile_doctor.cli.target import find_target
 from recompile_doctor.errors import DoctorError
 
-_COMPILE_ID = re.compile(r"(?:\[?)(?P<id>(?:!\d+/)?\d+/\d+)(?:_\d+)?\]?\Z")
+# A compile id, in brackets as in a log, or with the report's prefixes (rank1:, pid77:, reset1:).
+_RECOMPILE = re.compile(r"\[?(?P<name>(?:[a-z]+\w*:)*(?:!\d+/)?\d+/\d+)(?:_\d+)?\]?\Z")
 
 
 @click.command()
@@ -28,9 +29,9 @@ def explain(what: str | None, path: str | None) -> None:
     if what is None:
         _list_rules()
         return
-    match = _COMPILE_ID.match(what)
+    match = _RECOMPILE.match(what)
     if match is not None:
-        _explain_recompile(match["id"], path)
+        _explain_recompile(match["name"], path)
     else:
         _explain_rule(what)
 

@@ -16,6 +16,7 @@ from recompile_doctor.cli.progress import terminal_title
 from recompile_doctor.cli.render import render, report_options
 from recompile_doctor.cli.render import status as exit_status
 from recompile_doctor.errors import DoctorError
+from recompile_doctor.reports.document import Document
 
 
 class ProgramCommand(click.Command):
@@ -122,8 +123,19 @@ def _report(bundle: Bundle, options: dict[str, Any]) -> int:
 
     pages = _pages(bundle) if options["tlparse"] else None
     document = examine_bundle(bundle, pages=pages).document
+    _keep_analysis(bundle, document)
     render(document, options["format_"], options["output"])
     return int(exit_status(document, options["fail_on"]))
+
+
+def _keep_analysis(bundle: Bundle, document: Document) -> None:
+    """Leave the JSON report in the bundle; a full disk must not cost the report itself."""
+    from recompile_doctor.reports.json_report import render_json
+
+    try:
+        (bundle.path / "analysis.json").write_text(render_json(document), encoding="utf-8")
+    except OSError as error:
+        click.echo(f"recompile-doctor: analysis.json was not written: {error}", err=True)
 
 
 def _pages(bundle: Bundle) -> Path | None:

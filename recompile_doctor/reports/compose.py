@@ -1,8 +1,9 @@
 """Computes the figures of a report from a diagnosis; formats only lay them out."""
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from recompile_doctor.diagnosis.diagnose import Diagnosis
 from recompile_doctor.diagnosis.finding import Disposition
@@ -20,8 +21,10 @@ from recompile_doctor.reports.document import (
     UnreadExample,
     UnreadSummary,
 )
+from recompile_doctor.reports.words import recompile_name
 from recompile_doctor.version import VERSION
 
+STANDARD_INPUT = "standard input"
 _LONGEST_EXAMPLE = 200
 _FrameName = tuple[str | None, str | None, int | None]
 
@@ -42,7 +45,7 @@ def compose(diagnosis: Diagnosis, context: Context) -> Document:
     """Return the document of a diagnosis."""
     run = diagnosis.run
     frames = tuple(_frames(diagnosis))
-    return Document(
+    document = Document(
         tool_version=VERSION,
         torch_version=run.torch_version or context.torch_version,
         source=context.source,
@@ -52,9 +55,9 @@ def compose(diagnosis: Diagnosis, context: Context) -> Document:
         findings=diagnosis.findings,
         unread=_unread(run),
         notices=(*context.notices, *_notices(run)),
-        next_commands=tuple(_next_commands(diagnosis)),
         pages=context.pages,
     )
+    return replace(document, next_commands=tuple(_next_commands(document)))
 
 
 def _summary(diagnosis: Diagnosis, frames: tuple[FrameSummary, ...], context: Context) -> Summary:
@@ -199,14 +202,22 @@ def _notices(run: Run) -> Iterable[Notice]:
         )
 
 
-def _next_commands(diagnosis: Diagnosis) -> Iterable[NextCommand]:
+def _next_commands(document: Document) -> Iterable[NextCommand]:
     """Yield at most two commands: the whole chain of the costliest recompile, and its rule."""
-    lead = next((each for each in diagnosis.findings if each.recompiles), None)
+    lead = next((each for each in document.findings if each.recompiles), None)
     if lead is not None and lead.disposition is Disposition.FIXABLE:
-        recompile = lead.recompiles[0]
+        name = recompile_name(lead.recompiles[0], document)
         yield NextCommand(
-            f"recompile-doctor explain {recompile.key}", "the whole chain of the first recompile"
+            f"recompile-doctor explain {name}{_target(document)}",
+            "the whole chain of the first recompile",
         )
-    first = next(iter(diagnosis.findings), None)
+    first = next(iter(document.findings), None)
     if first is not None:
         yield NextCommand(f"recompile-doctor explain {first.rule}", f"what {first.rule} means")
+
+
+def _target(document: Document) -> str:
+    """Return what stands behind a command so that it reads the same log again."""
+    if document.source is SourceKind.BUNDLE or document.subject == STANDARD_INPUT:
+        return ""
+    return f" {shlex.quote(document.subject)}"

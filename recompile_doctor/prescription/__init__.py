@@ -1,0 +1,1 @@
+"""From findings to what to change, in the forms in which a user can apply it."""

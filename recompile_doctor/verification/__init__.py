@@ -1,0 +1,1 @@
+"""Judges runs: against each other, and against what was agreed."""
