@@ -86,7 +86,13 @@ class _Group:
 
 
 class RecompileRule(Rule):
-    """A rule that explains recompiles by their failed guards, one finding per frame and source."""
+    """A rule that explains recompiles by their failed guards, one finding per frame and source.
+
+    ``by_value`` tells that a finding's values are those of its source over the run; a rule about
+    something else (strides) shows what its guards named.
+    """
+
+    by_value: ClassVar[bool] = True
 
     @abstractmethod
     def claim(self, failure: GuardFailure, cause: Cause, examination: Examination) -> Claim | None:
@@ -115,9 +121,9 @@ class RecompileRule(Rule):
         observed = [claim for claim in group.claims if claim.observed]
         lead = (observed or group.claims)[0]
         last = (observed or group.claims)[-1]
-        values = examination.history.values(group.frame, lead.source, lead.dim) or _joined(
-            claim.values for claim in group.claims
-        )
+        values: tuple[str, ...] = ()
+        if self.by_value:
+            values = examination.history.values(group.frame, lead.source, lead.dim)
         return Finding(
             rule=self.id,
             title=self.title,
@@ -129,7 +135,7 @@ class RecompileRule(Rule):
             evidence=tuple(recompile_evidence(cause) for cause in group.causes),
             confidence=Confidence.OBSERVED if observed else Confidence.INFERRED,
             disposition=self.disposition(tuple(group.claims), tuple(group.causes)),
-            values=values,
+            values=values or _joined(claim.values for claim in group.claims),
             recompiles=tuple(ref_of(cause.recompile) for cause in group.causes),
             leading=tuple(cause.recompile.key for cause in group.primary),
             seconds=_sum(cause.recompile.seconds for cause in group.primary),

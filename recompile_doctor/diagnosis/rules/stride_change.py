@@ -56,6 +56,7 @@ class StrideChange(RecompileRule):
 
     id = "stride-change"
     title = "a tensor's memory layout (strides) changed"
+    by_value = False
 
     def claim(self, failure: GuardFailure, cause: Cause, examination: Examination) -> Claim | None:
         """Claim stride mismatches, and shape guards that speak of strides."""
