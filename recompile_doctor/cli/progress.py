@@ -21,9 +21,7 @@ _POP_TITLE = "\x1b[23;0t"
 @contextmanager
 def terminal_title(*, enabled: bool) -> Iterator[OnProgress | None]:
     """Yield a function that shows the progress, or None where there is no terminal to show it."""
-    if not (
-        enabled and sys.stderr.isatty() and os.environ.get("TERM", "").startswith(_WITH_TITLE)
-    ):
+    if not (enabled and sys.stderr.isatty() and os.environ.get("TERM", "").startswith(_WITH_TITLE)):
         yield None
         return
 

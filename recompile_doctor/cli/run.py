@@ -115,7 +115,7 @@ def run(ctx: click.Context, /, **options: Any) -> int:
         recompile-doctor run train.py --epochs 1
         recompile-doctor run -m mypackage.train --epochs 1
         recompile-doctor run --name before -- torchrun --nproc-per-node 2 train.py
-    """  # noqa: D301 - click's mark for text that is not to be wrapped
+    """
     command, script = _command(ctx.meta["program"], ctx.meta["is_command"], options["python"])
     quiet: bool = options["quiet"]
     cwd = Path.cwd()
