@@ -28,6 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(ExitCode.USAGE)
     except (click.Abort, KeyboardInterrupt):
         return int(ExitCode.INTERRUPTED)
+    except SystemExit as stop:
+        # click and rich end the process in this way when the reader of their output has left.
+        return _BROKEN_PIPE if stop.code == 1 else int(stop.code or 0)
     except BrokenPipeError:
         # The reader (`head`, a pager) has left. Python would complain again when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
