@@ -68,7 +68,7 @@ class DimMarkingChange(RecompileRule):
         return Claim(
             source=source,
             dim=dim,
-            message=f"the marks of {source or 'a tensor'} differ between calls: {failure.detail}",
+            message=f"{source or 'a tensor'} came with other marks than the graph was made for",
             why="the marks on a tensor are guarded: a graph made without the mark does not serve "
             "a marked tensor, nor the other way round",
             location=call_location(cause.recompile) or definition(cause.recompile.frame),
