@@ -89,10 +89,9 @@ def _marked(named: str | None, cause: Cause) -> tuple[str | None, int | None]:
         if named in (None, source):
             return source, dim
     sources = {each.source for each in (*new.marks, *(old.marks if old else ()))}
-    sources = {each for each in sources if named in (None, each)}
-    if len(sources) != 1:
-        return named, None
-    source = sources.pop()
+    if named is None and len(sources) != 1:
+        return None, None
+    source = named or sources.pop()
     dims = _dims(new, source) ^ (_dims(old, source) if old is not None else set())
     return source, dims.pop() if len(dims) == 1 else None
 
