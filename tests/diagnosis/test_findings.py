@@ -244,3 +244,12 @@ def test_what_no_rule_knows_is_shown_in_torchs_words() -> None:
     (finding,) = maker.findings().values()
     assert finding.rule == "unattributed-recompile"
     assert "the moon is in another phase" in finding.message
+
+
+def test_an_empty_reason_is_said_to_be_empty() -> None:
+    """Torch 2.8 writes nothing when only the backend object differs."""
+    folder = FIXTURES / "logs" / "backend-change" / "torch-2.8.0"
+    (finding,) = diagnose(read_run(folder / "trace")).findings
+    assert finding.rule == "unattributed-recompile"
+    assert finding.message == "torch gives no reason for this recompile"
+    assert finding.evidence[0].text == "(torch gives no reason)"
