@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 
 import click
+from click.exceptions import Exit
 
 from recompile_doctor.cli.main import cli
 from recompile_doctor.errors import DoctorError, ExitCode
@@ -17,9 +18,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Expected errors become one sentence; any other exception is a bug and keeps its traceback.
     """
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        status = cli.main(args=arguments, prog_name="recompile-doctor", standalone_mode=False)
+        # Not cli.main(): click turns a broken pipe into status 1, which is "the gate failed" here.
+        with cli.make_context("recompile-doctor", words) as context:
+            status = cli.invoke(context)
         sys.stdout.flush()
+    except Exit as end:  # --help, --version
+        return end.exit_code
     except DoctorError as error:
         _show(error)
         return int(error.exit_code)
