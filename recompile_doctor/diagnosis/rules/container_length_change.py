@@ -42,8 +42,7 @@ class ContainerLengthChange(PlainRule[LengthMismatch]):
     ## Example
 
     ```python
-    levels = torch.stack([torch.full((3, 3), float(index)) for index in
-        range(count)])
+    levels = torch.stack(levels)  # before: the list itself
     torch._dynamo.mark_dynamic(levels, 0)
     merge(levels)  # merge: levels.mean(dim=0)
     ```

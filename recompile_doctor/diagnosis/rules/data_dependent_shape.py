@@ -5,8 +5,7 @@ from recompile_doctor.diagnosis.breaks import BreakMeaning
 
 
 class DataDependentShape(BreakRule):
-    """An operation's output shape depends on data (nonzero, masks, unique,
-    repeat_interleave).
+    """An operation's output shape depends on data (nonzero, masks, unique, repeat_interleave).
 
     ## What it finds
 
