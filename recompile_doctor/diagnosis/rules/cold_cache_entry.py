@@ -6,7 +6,7 @@ from recompile_doctor.model.source import Applied
 
 
 class ColdCacheEntry(PlainRule[DeadReference]):
-    """A guard kept a weak reference to an object that died, and the cached graph with it.
+    """An object that a guard refers to died, and the cached graph with it.
 
     ## What it finds
 

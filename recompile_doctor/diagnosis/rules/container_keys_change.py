@@ -36,7 +36,7 @@ class ContainerKeysChange(PlainRule[KeysMismatch]):
     ## Example
 
     ```python
-    features = {name: torch.zeros(4) for name in ("age", "height", "weight")}  # the cure
+    features = {name: torch.zeros(4) for name in all_names}  # the cure
     features |= {name: torch.full((4,), 2.0) for name in names}
     total(features)
     ```

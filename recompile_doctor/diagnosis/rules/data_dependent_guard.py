@@ -5,7 +5,7 @@ from recompile_doctor.diagnosis.breaks import BreakMeaning
 
 
 class DataDependentGuard(BreakRule):
-    """Torch had to decide an expression of an unbacked symbol (u0), whose value it does not have.
+    """Torch had to decide on an unbacked symbol (u0), whose value it does not have.
 
     ## What it finds
 

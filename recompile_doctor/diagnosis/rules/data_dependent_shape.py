@@ -5,7 +5,7 @@ from recompile_doctor.diagnosis.breaks import BreakMeaning
 
 
 class DataDependentShape(BreakRule):
-    """An operation's output shape depends on data (nonzero, masks, unique, repeat_interleave).
+    """The shape of a result depends on data (nonzero, masks, unique, ...).
 
     ## What it finds
 

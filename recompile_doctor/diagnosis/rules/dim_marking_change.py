@@ -10,7 +10,7 @@ from recompile_doctor.model.run import Compilation
 
 
 class DimMarkingChange(RecompileRule):
-    """A tensor came with a dynamic or unbacked mark in some calls and without in others.
+    """A tensor came with other marks (dynamic, unbacked) than in an earlier call.
 
     ## What it finds
 

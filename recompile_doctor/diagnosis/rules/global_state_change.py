@@ -6,7 +6,7 @@ from recompile_doctor.model.reason import GlobalStateMismatch
 
 
 class GlobalStateChange(PlainRule[GlobalStateMismatch]):
-    """Grad mode, autocast, the default dtype or other global state changed between calls.
+    """Grad mode, autocast, the default dtype or another global state changed.
 
     ## What it finds
 

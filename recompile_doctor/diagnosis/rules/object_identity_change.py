@@ -5,7 +5,7 @@ from recompile_doctor.model.reason import IdentityMismatch
 
 
 class ObjectIdentityChange(PlainRule[IdentityMismatch]):
-    """Another object (a function, a module, a class) stood where torch guards on which one it is.
+    """Another object (a function, a module, a class) stood in a guarded place.
 
     ## What it finds
 

@@ -18,7 +18,7 @@ _Key = tuple[str, str | None, int]
 
 
 class ResumeFunctionChurn(Rule):
-    """The code after a graph break recompiles: without the break it would not be on its own.
+    """The code after a graph break recompiles, on its own because of the break.
 
     ## What it finds
 

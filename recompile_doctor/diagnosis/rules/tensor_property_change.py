@@ -6,7 +6,7 @@ from recompile_doctor.model.reason import TensorPropertyMismatch
 
 
 class TensorPropertyChange(PlainRule[TensorPropertyMismatch]):
-    """A tensor came with another dtype, device, requires_grad, layout, class or dispatch keys.
+    """A tensor came with another dtype, device, layout, class or need of gradients.
 
     ## What it finds
 

@@ -13,7 +13,7 @@ _EMPTY = (
 
 
 class UnattributedRecompile(RecompileRule):
-    """A recompile whose reason no other rule claims. It must stand last in the list of rules.
+    """A recompile whose reason no other rule claims.
 
     ## What it finds
 
