@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from recompile_doctor.bundle import Bundle, is_bundle, open_bundle
+from recompile_doctor.bundle import Bundle, is_bundle, is_latest, open_bundle
 from recompile_doctor.capture.snapshot import Snapshot, read_snapshots
 from recompile_doctor.diagnosis.diagnose import Diagnosis, diagnose
 from recompile_doctor.diagnosis.rule import ref_of
@@ -51,6 +51,7 @@ def examine_bundle(bundle: Bundle, *, pages: Path | None = None) -> Examined:
     run = build_run(_bundle_events(bundle))
     context = Context(
         subject=_shown(bundle.path),
+        is_latest=is_latest(bundle),
         source=SourceKind.BUNDLE,
         torch_version=manifest.torch_version,
         run_seconds=manifest.wall_seconds,
@@ -88,7 +89,7 @@ def _bundle_notices(bundle: Bundle, run: Run) -> Iterator[Notice]:
         )
     elif manifest.exit_code:
         yield Notice(
-            NoticeKind.NOTE,
+            NoticeKind.WARNING,
             "program-failed",
             f"the program ended with exit code {manifest.exit_code}",
         )
@@ -99,7 +100,10 @@ def _bundle_notices(bundle: Bundle, run: Run) -> Iterator[Notice]:
 
 def _silenced(snapshot: Snapshot, run: Run) -> Iterator[Notice]:
     """Yield a warning where torch counted more recompiles in a process than the logs hold."""
-    logged = [each for each in run.recompiles if each.key.process == str(snapshot.pid)]
+    # Refused compiles are in the logs too: torch gives them a reason like a recompile.
+    logged = [
+        each for each in run.compilations if each.failures and each.key.process == str(snapshot.pid)
+    ]
     missing = snapshot.recompiles - len(logged)
     why = "; ".join(dict.fromkeys((*snapshot.logging.trace, *snapshot.logging.text)))
     reason = f" ({why})" if why else ""
@@ -127,12 +131,17 @@ def _missing(snapshot: Snapshot, logged: Iterable[Compilation]) -> str:
     """Return torch's own reasons for the recompiles that the logs do not hold."""
     known = {str(each.key) for each in logged}
     lost = [
-        f"{each.co_name} {each.compile_id} ({(each.recompile_reason or '').splitlines()[0]})"
+        f"{each.co_name or 'a function'} {each.compile_id} ({_first_line(each.recompile_reason)})"
         for each in snapshot.compilations
         if each.recompile_reason and str(each.compile_id) not in known
     ]
     more = f" and {len(lost) - _MOST_MISSING} more" if len(lost) > _MOST_MISSING else ""
     return ", ".join(lost[:_MOST_MISSING]) + more
+
+
+def _first_line(text: str | None) -> str:
+    """Return the first line without runs of blanks, which torch pads its reasons with."""
+    return " ".join((text or "").split("\n", 1)[0].split())
 
 
 def explain_recompile(examined: Examined, name: str) -> tuple[Chain, ...]:

@@ -101,3 +101,21 @@ def test_a_recompile_that_is_not_there_is_said_with_those_that_are() -> None:
     with pytest.raises(DoctorError, match="no recompile 7/7") as caught:
         explain_recompile(examine(FIXTURES / "case-logs" / "51_attention_block"), "7/7")
     assert "0/1, 0/2" in caught.value.hint
+
+
+def test_a_chain_tells_the_values_of_its_own_recompile() -> None:
+    """A finding speaks of all its recompiles, the chain of one."""
+    examined = examine(FIXTURES / "logs" / "module-attribute-change" / "torch-2.13.0")
+    (chain,) = explain_recompile(examined, "0/3")
+    (cause,) = [step.text for step in chain.steps if step.label == "cause"]
+    assert "L['self'].calls = 4" in cause
+
+
+def test_the_next_command_reads_the_same_log_again() -> None:
+    """A log that is no bundle stands behind the command; a pipe cannot be read again."""
+    folder = FIXTURES / "case-logs" / "51_attention_block"
+    commands = [each.command for each in examine(folder).document.next_commands]
+    assert commands[0] == f"recompile-doctor explain 0/3 {folder}"
+    stream = io.BytesIO(gzip.decompress((folder / "torch.log.gz").read_bytes()))
+    commands = [each.command for each in examine(stream).document.next_commands]
+    assert commands == ["recompile-doctor explain zero-one-specialization"]

@@ -28,7 +28,7 @@ def trace_back(cause: Cause, diagnosis: Diagnosis) -> Chain:
         _recompile_step(cause),
         *_guard_steps(cause),
         *(step for failure in cause.chosen.failures[:1] for step in _origin(failure, cause)),
-        *(_finding_step(each, recompile) for each in findings),
+        *(_finding_step(each, cause, diagnosis) for each in findings),
         *_resume_steps(recompile, diagnosis),
         *_argument_steps(cause),
     )
@@ -135,11 +135,13 @@ def _symbol_steps(symbol: SymbolCreated, entry: Compilation) -> Iterator[ChainSt
             )
 
 
-def _finding_step(finding: Finding, recompile: Compilation) -> ChainStep:
-    lead = recompile.key in finding.leading
+def _finding_step(finding: Finding, cause: Cause, diagnosis: Diagnosis) -> ChainStep:
+    lead = cause.recompile.key in finding.leading
+    claim = diagnosis.claim_of(finding, cause)
+    message = finding.message if claim is None else claim.message
     return ChainStep(
         "cause" if lead else "see also",
-        f"{finding.rule}: {finding.message}; {finding.why}" if lead else finding.message,
+        f"{finding.rule}: {message}; {finding.why}" if lead else message,
         location=finding.location.frame if finding.location else None,
         note=finding.location.role.value if finding.location else "",
     )

@@ -1,11 +1,13 @@
 """A float argument or member changed."""
 
-from recompile_doctor.diagnosis.value_rule import ValueRule, is_module_attribute
+from recompile_doctor.diagnosis.attribution import Cause
+from recompile_doctor.diagnosis.value_rule import NumberRule, is_float, is_module_attribute
 from recompile_doctor.model.expression import FloatLiteral
-from recompile_doctor.model.reason import ValueMismatch
+from recompile_doctor.model.reason import ShapeGuardFailure, ValueMismatch
+from recompile_doctor.model.source import Source
 
 
-class FloatValueChange(ValueRule):
+class FloatValueChange(NumberRule):
     """A float argument or member changed.
 
     ## What it finds
@@ -55,12 +57,17 @@ class FloatValueChange(ValueRule):
     """
 
     id = "float-value-change"
-    title = "a float that torch compiled as a constant changed"
+    title = "a float argument or member changed"
     why = (
-        "torch compiles a float as a constant, and no list of sources makes it dynamic; a "
-        "tensor in its place is an input like others"
+        "torch compiles a float as a constant first; after one change it hands it in as an input, "
+        "unless the program needs its value while tracing"
     )
+    branch = "the program branches on the float, or needs its value; the graph holds one way"
 
     def accepts(self, failure: ValueMismatch) -> bool:
         """Take the values of this kind."""
         return isinstance(failure.expected, FloatLiteral) and not is_module_attribute(failure)
+
+    def is_kind(self, source: Source, failure: ShapeGuardFailure, cause: Cause) -> bool:
+        """Return whether the symbol stands for a float."""
+        return is_float(source, failure, cause)

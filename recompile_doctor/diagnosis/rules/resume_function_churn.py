@@ -98,7 +98,7 @@ class ResumeFunctionChurn(Rule):
         kind = place.first.kind.splitlines()[0] if place and place.first else None
         cause_of_break = f" The break: {kind}." if kind else ""
         known = [cause.recompile.seconds for cause in causes if cause.recompile.seconds is not None]
-        cost = f" ({sum(known):.2f} s, counted with the causes below)" if known else ""
+        cost = f" ({sum(known):.2f} s, counted with their causes)" if known else ""
         return Finding(
             rule=self.id,
             title=self.title,
