@@ -17,8 +17,13 @@ from recompile_doctor.model.run import Compilation, Run
 from recompile_doctor.reports.chain import Chain
 from recompile_doctor.reports.compose import STANDARD_INPUT, Context, compose
 from recompile_doctor.reports.document import Document, Notice, NoticeKind, SourceKind
+from recompile_doctor.reports.report_reader import read_report
+from recompile_doctor.reports.run_facts import facts_of
 from recompile_doctor.reports.trace_back import trace_back
 from recompile_doctor.reports.words import recompile_name
+from recompile_doctor.verification.diff import Difference, compare
+from recompile_doctor.verification.facts import RunFacts
+from recompile_doctor.verification.verdict import Judgement, judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,3 +164,42 @@ def explain_recompile(examined: Examined, name: str) -> tuple[Chain, ...]:
             hint=f"Its recompiles are: {listed}.",
         )
     return tuple(trace_back(each, examined.diagnosis) for each in causes)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Two runs, what differs between them, and the verdict on the second."""
+
+    difference: Difference
+    judgement: Judgement
+
+
+def compare_runs(before: Path | BinaryIO, after: Path | BinaryIO) -> Compared:
+    """Return what differs between two runs; each is a bundle, logs or a JSON report."""
+    difference = compare(run_facts(before), run_facts(after))
+    return Compared(difference, judge(difference))
+
+
+def run_facts(target: Path | BinaryIO) -> RunFacts:
+    """Return what a bundle, logs or a JSON report say of a run, for a comparison."""
+    if isinstance(target, Path) and is_bundle(target):
+        return bundle_facts(open_bundle(target))
+    report = _report(target)
+    return facts_of(examine(target).document if report is None else report)
+
+
+def bundle_facts(bundle: Bundle, examined: Examined | None = None) -> RunFacts:
+    """Return what a bundle says of its run; ``examined`` is what was read of it already."""
+    return facts_of((examined or examine_bundle(bundle)).document, bundle.manifest)
+
+
+def _report(target: Path | BinaryIO) -> Document | None:
+    """Return the document of a JSON report, or None when the target is something else."""
+    if isinstance(target, Path):
+        if not target.is_file():
+            return None
+        with target.open("rb") as file:
+            if file.read(1) != b"{":
+                return None
+        return read_report(target.read_bytes(), str(target))
+    return None

@@ -52,7 +52,7 @@ def _joined_to_leads(findings: list[Finding]) -> list[Finding]:
             leads.setdefault(ref, finding)
     joined: list[Finding] = []
     for finding in findings:
-        if finding.leading or not finding.recompiles or finding.rule in _OVERVIEWS:
+        if finding.leading or not finding.recompiles or finding.rule in OVERVIEWS:
             joined.append(finding)
             continue
         lead = next((leads[ref.key] for ref in finding.recompiles if ref.key in leads), None)
@@ -61,7 +61,7 @@ def _joined_to_leads(findings: list[Finding]) -> list[Finding]:
 
 
 # These look at recompiles from another side and explain none of them.
-_OVERVIEWS = frozenset({"resume-function-churn", "rank-divergence"})
+OVERVIEWS = frozenset({"resume-function-churn", "rank-divergence"})
 
 
 def _with_severity(finding: Finding, run: Run) -> Finding:
