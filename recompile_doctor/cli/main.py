@@ -24,6 +24,16 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "explain",
         "Explain a rule, or the whole chain of one recompile (0/3).",
     ),
+    "diff": (
+        "recompile_doctor.cli.diff",
+        "diff",
+        "Compare two runs: what is fixed, unchanged, worse or new.",
+    ),
+    "check": (
+        "recompile_doctor.cli.check",
+        "check",
+        "Fail when a run spends more recompiles than its budget allows.",
+    ),
 }
 
 
