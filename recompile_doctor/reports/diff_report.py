@@ -98,28 +98,26 @@ def _ranked_findings(difference: Difference) -> list[FindingDiff]:
     return sorted(changed, key=lambda each: _ORDER.index(each.change))
 
 
-def _counts(facts: FrameFacts | None) -> Counts | None:
-    return None if facts is None else facts.counts
-
-
-def _cells(diff: FrameDiff) -> tuple[str, str, str, str]:
+def _cells(diff: FrameDiff) -> tuple[str, ...]:
     """Return recompiles, graphs, breaks and time of a function, before and after."""
-    old, new = _counts(diff.before), _counts(diff.after)
-    return (
-        _cell(old and str(old.recompiles), new and str(new.recompiles)),
-        _cell(
-            old and words.number_text(old.graphs_captured),
-            new and words.number_text(new.graphs_captured),
-        ),
-        _cell(old and str(old.graph_breaks), new and str(new.graph_breaks)),
-        _cell(old and words.time_text(old.compile_seconds), new and words.time_text(new.compile_seconds)),
+    old = _figures(diff.before)
+    new = _figures(diff.after)
+    return tuple(
+        first if first == second else f"{first} {_ARROW} {second}"
+        for first, second in zip(old, new, strict=True)
     )
 
 
-def _cell(old: str | None, new: str | None) -> str:
-    if old is None or new is None:
-        return f"{old or '-'} {_ARROW} {new or '-'}"
-    return old if old == new else f"{old} {_ARROW} {new}"
+def _figures(facts: FrameFacts | None) -> tuple[str, str, str, str]:
+    if facts is None:
+        return ("-", "-", "-", "-")
+    counts = facts.counts
+    return (
+        str(counts.recompiles),
+        words.number_text(counts.graphs_captured),
+        str(counts.graph_breaks),
+        words.time_text(counts.compile_seconds),
+    )
 
 
 def _weight(diff: FindingDiff) -> str:
@@ -153,9 +151,7 @@ def _report(difference: Difference, judgement: Judgement, page: Page) -> Iterato
     for each in judgement.reservations:
         yield from wrapped(page, f"although {page.safe(each)}", "yellow", indent=2, hanging=2)
     for note in _notes(difference):
-        yield from wrapped(
-            page, Text.assemble(("note: ", "bold"), page.safe(note)), hanging=2
-        )
+        yield from wrapped(page, Text.assemble(("note: ", "bold"), page.safe(note)), hanging=2)
     yield from _functions(difference, page)
     yield from _findings(difference, page)
     yield from _origins(difference, page)

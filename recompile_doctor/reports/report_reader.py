@@ -24,7 +24,6 @@ from recompile_doctor.reports.document import (
     Document,
     FrameSummary,
     Notice,
-    NoticeKind,
     SourceKind,
     Summary,
     UnreadSummary,

@@ -83,8 +83,8 @@ class Difference:
     @property
     def is_empty(self) -> bool:
         """Return whether no function and no cause differs."""
-        changes = (*self.frames, *self.findings)
-        return all(each.change is Change.UNCHANGED for each in changes)
+        changes = {each.change for each in self.frames} | {each.change for each in self.findings}
+        return changes <= {Change.UNCHANGED}
 
 
 def compare(before: RunFacts, after: RunFacts) -> Difference:
@@ -142,7 +142,9 @@ def _in_order(
 ) -> Iterator[tuple[FrameFacts, FrameFacts]]:
     """Yield the pairs among functions of one name, the most alike paths and lines first."""
     if len(first) == len(second) and _one_file(first) and _one_file(second):
-        by_line = (sorted(group, key=lambda each: each.frame.line or 0) for group in (first, second))
+        by_line = (
+            sorted(group, key=lambda each: each.frame.line or 0) for group in (first, second)
+        )
         yield from zip(*by_line, strict=True)
         return
     likeness = sorted(
@@ -164,9 +166,9 @@ def _one_file(group: list[FrameFacts]) -> bool:
 
 def _common_folders(a: FrameKey, b: FrameKey) -> int:
     """Return how many last parts of two paths are the same."""
-    ends = zip(reversed(PurePath(a.file or "").parts), reversed(PurePath(b.file or "").parts))
+    first, second = (PurePath(each.file or "").parts[::-1] for each in (a, b))
     count = 0
-    for one, other in ends:
+    for one, other in zip(first, second, strict=False):
         if one != other:
             break
         count += 1
@@ -322,7 +324,7 @@ def _notes(before: RunFacts, after: RunFacts) -> Iterator[str]:
     if before.ranks != after.ranks:
         yield f"the numbers of ranks differ: {before.ranks} before, {after.ranks} after"
     if (before.source == "text") != (after.source == "text"):
-        yield "one of the two was read from a text log, which tells less of graphs and first compiles"
+        yield "one of the two is a text log, which tells less of graphs and first compiles"
     for name, facts in (("before", before), ("after", after)):
         for _, text in facts.doubts:
             yield f"{name}: {text}"

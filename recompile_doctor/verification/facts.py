@@ -85,9 +85,7 @@ class RunFacts:
 def explains_recompiles(finding: Finding) -> bool:
     """Return whether a finding is the cause of its recompiles, not another view of them."""
     return (
-        bool(finding.recompiles)
-        and finding.rule not in OVERVIEWS
-        and finding.together_with is None
+        bool(finding.recompiles) and finding.rule not in OVERVIEWS and finding.together_with is None
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from recompile_doctor.model.frame import FrameKey
 from recompile_doctor.verification.diff import (
     Change,
     Difference,
@@ -22,7 +23,7 @@ from recompile_doctor.verification.facts import (
     recompile_keys,
 )
 
-_NOTHING = Counts(graphs_captured=None)
+_NOTHING = Counts()
 
 
 class Verdict(Enum):
@@ -97,7 +98,7 @@ def _worse(difference: Difference) -> Iterator[str]:
         yield (
             f"the recompile limit is hit: {old.recompile_limit_hits} -> {new.recompile_limit_hits}"
         )
-    yield from _eager(difference)
+    yield from (text for _, text in no_longer_compiled(difference))
     breaks = _sums(difference, lambda counts: counts.graph_breaks, more_breaks)
     if breaks[1] > breaks[0]:
         became = new.recompiles < old.recompiles
@@ -115,8 +116,11 @@ def _nothing_left(difference: Difference) -> Iterator[str]:
         yield "nothing is compiled any more, or its logging is silenced"
 
 
-def _eager(difference: Difference) -> Iterator[str]:
-    """Yield the functions that were compiled and are not any more."""
+def no_longer_compiled(difference: Difference) -> Iterator[tuple[FrameKey, str]]:
+    """Yield the functions that were compiled and are not any more, and that in words.
+
+    A function that is missing while a new one is compiled may only have another name.
+    """
     if difference.after.doubt(Doubt.NOTHING_COMPILED, Doubt.STARTS_UNKNOWN) is not None:
         return
     replaced = any(
@@ -125,12 +129,12 @@ def _eager(difference: Difference) -> Iterator[str]:
     )
     for diff in difference.frames:
         old, new = _counts(diff)
-        if not old.graphs_captured:
-            continue
-        if new.runs_eagerly:
-            yield f"{diff.frame} runs eagerly: graphs captured {old.graphs_captured} -> 0"
-        elif diff.after is None and not replaced:
-            yield f"{diff.frame} is not compiled any more: graphs captured {old.graphs_captured} -> 0"
+        graphs = old.graphs_captured
+        if graphs and new.runs_eagerly:
+            yield diff.frame, f"{diff.frame} runs eagerly: graphs captured {graphs} -> 0"
+        elif graphs and diff.after is None and not replaced:
+            text = f"{diff.frame} is not compiled any more: graphs captured {graphs} -> 0"
+            yield diff.frame, text
 
 
 def _sums(
@@ -165,12 +169,14 @@ def _better(difference: Difference) -> Iterator[str]:
 
 
 def _although(difference: Difference) -> Iterator[str]:
-    """Yield what got worse in one function while the whole got better, and what changed its name."""
+    """Yield what got worse in one function while the whole got better, and what is gone."""
     for diff in difference.frames:
         old, new = _counts(diff)
         if diff.change is Change.WORSE or (diff.change is Change.NEW and new.recompiles):
-            yield f"{diff.frame}: recompiles {old.recompiles} -> {new.recompiles}, graph breaks " \
+            yield (
+                f"{diff.frame}: recompiles {old.recompiles} -> {new.recompiles}, graph breaks "
                 f"{old.graph_breaks} -> {new.graph_breaks}"
+            )
         elif diff.change is Change.GONE:
             yield f"{diff.frame} is not compiled under this name any more"
         elif new.recompiles > old.recompiles:
