@@ -187,7 +187,12 @@ def _options(command: str, settings: Settings, value: Any) -> Iterator[tuple[str
             raise settings.problem(
                 (command, key), f"{key} must be {_TYPE_NAMES[wanted]}, not {_type_name(given)}"
             )
-        yield key, given
+        yield key, _from_here(settings.path.parent, given) if key == "baseline" else given
+
+
+def _from_here(folder: Path, name: str) -> str:
+    """Return the file that a setting names, seen from its own folder; else the name of a bundle."""
+    return str(folder / name) if (folder / name).exists() else name
 
 
 _TYPE_NAMES: dict[type, str] = {

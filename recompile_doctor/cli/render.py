@@ -1,5 +1,6 @@
 """Lays a document out in the format asked for, and writes it where it is wanted."""
 
+import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -13,12 +14,17 @@ from recompile_doctor.errors import DoctorError, ExitCode
 from recompile_doctor.reports.document import Document
 
 TERMINAL = "terminal"
+SARIF = "sarif"
 # name: (module, function from a document to text). The module is imported when it is asked for.
 FORMATS: dict[str, tuple[str, str]] = {
     TERMINAL: ("recompile_doctor.reports.terminal", "print_terminal"),
     "json": ("recompile_doctor.reports.json_report", "render_json"),
     "markdown": ("recompile_doctor.reports.markdown", "render_markdown"),
+    "github": ("recompile_doctor.reports.github", "document_commands"),
+    "sarif": ("recompile_doctor.reports.sarif_report", "render_sarif"),
 }
+# Paths in these are relative to the repository, wherever in it the command runs.
+CI_FORMATS = ("github", "sarif", "junit")
 FAIL_ON = ("none", "findings")
 
 _FILE_WIDTH = 100
@@ -68,8 +74,14 @@ def render(document: Document, format_: str, output: Path | None) -> None:
     make = getattr(import_module(module), name)
     if format_ == TERMINAL:
         emit_terminal(lambda console: make(document, console, base=Path.cwd()), output)
+    elif format_ in CI_FORMATS:
+        emit(make(document, base=repository()), output)
     else:
         emit(make(document), output)
+    if format_ == "github":
+        from recompile_doctor.reports.markdown import render_markdown
+
+        add_step_summary(render_markdown(document, base=repository()))
 
 
 def emit_terminal(show: Callable[[Any], None], output: Path | None) -> None:
@@ -104,8 +116,27 @@ def emit(text: str, output: Path | None) -> None:
         ) from error
 
 
-def status(document: Document, fail_on: str) -> ExitCode:
+def repository() -> Path:
+    """Return the folder that a CI's paths are relative to."""
+    return Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
+
+
+def add_step_summary(text: str) -> None:
+    """Add a report to the page of the CI job, where GitHub Actions names a file for it."""
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not path:
+        return
+    try:
+        with Path(path).open("a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(f"{text}\n")
+    except OSError as error:
+        click.echo(f"recompile-doctor: no step summary: {error.strerror or error}", err=True)
+
+
+def status(document: Document, fail_on: str, format_: str) -> ExitCode:
     """Return the exit code that the findings ask for."""
+    if format_ == SARIF:  # its readers take any other status for a failure of the tool
+        return ExitCode.CLEAN
     if fail_on == "findings" and document.has_something_to_fix:
         return ExitCode.GATE_FAILED
     return ExitCode.CLEAN

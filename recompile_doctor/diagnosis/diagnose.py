@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from recompile_doctor.diagnosis.all_rules import ALL_RULES
 from recompile_doctor.diagnosis.attribution import Cause, find_causes
 from recompile_doctor.diagnosis.breaks import BreakTable
-from recompile_doctor.diagnosis.finding import Disposition, Finding, Severity
+from recompile_doctor.diagnosis.finding import OVERVIEWS, Disposition, Finding, Severity
 from recompile_doctor.diagnosis.history import History
 from recompile_doctor.diagnosis.rule import Examination
 from recompile_doctor.model.run import CompileKey, Run
@@ -58,10 +58,6 @@ def _joined_to_leads(findings: list[Finding]) -> list[Finding]:
         lead = next((leads[ref.key] for ref in finding.recompiles if ref.key in leads), None)
         joined.append(replace(finding, together_with=None if lead is None else lead.id))
     return joined
-
-
-# These look at recompiles from another side and explain none of them.
-OVERVIEWS = frozenset({"resume-function-churn", "rank-divergence"})
 
 
 def _with_severity(finding: Finding, run: Run) -> Finding:

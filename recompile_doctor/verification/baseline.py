@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from recompile_doctor.diagnosis.diagnose import OVERVIEWS
-from recompile_doctor.diagnosis.finding import Finding
+from recompile_doctor.diagnosis.finding import OVERVIEWS, Finding
 from recompile_doctor.model.frame import FrameKey
 from recompile_doctor.verification.budget import Metric
 from recompile_doctor.verification.diff import Change, Difference, FrameDiff, compiles_again

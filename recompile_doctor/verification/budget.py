@@ -11,7 +11,6 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from recompile_doctor.config import Keys, Place, Settings, parse_yaml
-from recompile_doctor.diagnosis.all_rules import ALL_RULES
 from recompile_doctor.diagnosis.finding import Finding
 from recompile_doctor.errors import DoctorError
 from recompile_doctor.model.frame import FrameKey
@@ -68,6 +67,11 @@ class Limit:
     name: str = ""
     keys: Keys = ()
     place: Place | None = None
+
+    def __str__(self) -> str:
+        """Return what is limited: ``recompiles``, or ``recompiles in model.py:forward``."""
+        joint = {Scope.TOTAL: "", Scope.FRAMES: " in ", Scope.RULES: " of "}[self.scope]
+        return f"{self.metric.noun}s{joint}{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +180,9 @@ def _numbers(
 
 
 def _check_rule(settings: Settings, keys: Keys, name: Any) -> None:
+    # Imported when a budget names a rule: all rules take longer to import than all else here.
+    from recompile_doctor.diagnosis.all_rules import ALL_RULES
+
     ids = [each.id for each in ALL_RULES]
     if name not in ids:
         near = get_close_matches(str(name), ids, n=1, cutoff=0.5)

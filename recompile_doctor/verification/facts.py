@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from recompile_doctor.diagnosis.diagnose import OVERVIEWS
-from recompile_doctor.diagnosis.finding import Disposition, Finding, RecompileRef
+from recompile_doctor.diagnosis.finding import OVERVIEWS, Disposition, Finding, RecompileRef
 from recompile_doctor.model.frame import FrameKey
 from recompile_doctor.model.run import CompileKey
 

@@ -148,12 +148,7 @@ def _limit(limit: Limit, tally: Tally) -> Check:
         case Scope.RULES:
             spent = tally.of_rule(limit.metric, limit.name)
             violations = tuple(_over(limit, tally, spent, f" of {limit.name}", None, limit.name))
-    where = {
-        Scope.TOTAL: "",
-        Scope.FRAMES: f" in {limit.name}",
-        Scope.RULES: f" of {limit.name}",
-    }[limit.scope]
-    return Check(f"{limit.metric.noun}s{where}", f"{spent} of at most {limit.most}", violations)
+    return Check(str(limit), f"{spent} of at most {limit.most}", violations)
 
 
 def _total(limit: Limit, tally: Tally) -> Iterator[Violation]:
