@@ -8,6 +8,7 @@ from recompile_doctor.diagnosis.finding import Evidence, Finding
 from recompile_doctor.diagnosis.rule import recompile_evidence
 from recompile_doctor.events.user_code import user_frames
 from recompile_doctor.events.vocabulary import SymbolCreated
+from recompile_doctor.model.expression import expression_text
 from recompile_doctor.model.frame import resume_point
 from recompile_doctor.model.reason import GuardFailure, ShapeGuardFailure, SizeMismatch
 from recompile_doctor.model.run import Compilation
@@ -76,7 +77,7 @@ def _guard_steps(cause: Cause) -> Iterator[ChainStep]:
 
 def _check(failure: GuardFailure) -> str:
     if isinstance(failure, ShapeGuardFailure):
-        return f"`{failure.expression}`"
+        return f"`{expression_text(failure.expression)}`"
     return f"`{failure.text.strip().splitlines()[0]}`" if failure.text.strip() else "a guard"
 
 

@@ -10,19 +10,20 @@ class FloatValueChange(ValueRule):
 
     ## What it finds
 
-    A Python float that torch compiled as a constant and that then had another value.
+    A Python float that torch compiled as a constant and that then had another
+    value.
 
     ## Why it recompiles
 
-    A float is a constant of the first graph. After one change torch hands it in as a scalar
-    where it can; with `torch._dynamo.config.specialize_float = True` it does not and each value
-    is compiled.
+    A float is a constant of the first graph. After one change torch hands it in
+    as a scalar where it can; with `torch._dynamo.config.specialize_float = True`
+    it does not and each value is compiled.
 
     ## Evidence
 
     ```
-    rate == 0.5           # return state * (1.0 - rate) + rate * state.mean()  # program.py:8 in
-        decay
+    rate == 0.5           # return state * (1.0 - rate) + rate * state.mean()  #
+        program.py:8 in decay
     ```
 
     ## What to do
@@ -34,10 +35,10 @@ class FloatValueChange(ValueRule):
     ```
 
     - Measured with the example: 1 recompile -> 0 (torch 2.8, 2.11, 2.13, 2.15).
-    - No list of sources reaches a float: `TORCH_COMPILE_DYNAMIC_SOURCES="L['rate']"` leaves 1
-      (torch 2.13, 2.15).
-    - With `specialize_float = True` the four values of the example cost 3 recompiles (torch
-      2.13, 2.15).
+    - No list of sources reaches a float:
+      `TORCH_COMPILE_DYNAMIC_SOURCES="L['rate']"` leaves 1 (torch 2.13, 2.15).
+    - With `specialize_float = True` the four values of the example cost 3
+      recompiles (torch 2.13, 2.15).
 
     ## Example
 
@@ -48,8 +49,9 @@ class FloatValueChange(ValueRule):
 
     ## When it is wrong
 
-    A single recompile, after which the float is an input, needs no change. A tensor takes part
-    in type promotion as tensors do: check the dtype of what is computed from it.
+    A single recompile, after which the float is an input, needs no change. A
+    tensor takes part in type promotion as tensors do: check the dtype of what is
+    computed from it.
     """
 
     id = "float-value-change"

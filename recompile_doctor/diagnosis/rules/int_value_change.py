@@ -14,32 +14,37 @@ class IntValueChange(ValueRule):
 
     ## What it finds
 
-    An int that torch compiled as a constant, or a guard on an int that the program's control
-    flow made.
+    An int that torch compiled as a constant, or a guard on an int that the
+    program's control flow made.
 
     ## Why it recompiles
 
-    An int argument is a constant of the first graph. After its first change torch makes it a
-    symbol, like a size, unless the program needs the number: a loop over `range(n)`, an index
-    into a list, a comparison. Then each value keeps its own graph. 0 and 1 are compiled apart.
+    An int argument is a constant of the first graph. After its first change torch
+    makes it a symbol, like a size, unless the program needs the number: a loop
+    over `range(n)`, an index into a list, a comparison. Then each value keeps its
+    own graph. 0 and 1 are compiled apart.
 
     ## Evidence
 
     ```
-    steps == 2                        # for _ in range(steps):  # program.py:11 in refine
-    steps == 5  # for _ in range(steps):  # program.py:11 in refine (... in evaluate_expr)
+    steps == 2                        # for _ in range(steps):  # program.py:11 in
+        refine
+    steps == 5  # for _ in range(steps):  # program.py:11 in refine (... in
+        evaluate_expr)
     ```
 
     The second form is that of a symbol that the program pinned.
 
     ## What to do
 
-    - An int that only takes part in arithmetic: `TORCH_COMPILE_DYNAMIC_SOURCES="L['steps']"`
-      (2.7 and later). It is then no constant from the first call on, and 0 and 1 are not apart
-      either: `guess * steps` with 2, 5, 1, 3, 0 went from 1 recompile to 0 (torch 2.8, 2.11,
+    - An int that only takes part in arithmetic:
+      `TORCH_COMPILE_DYNAMIC_SOURCES="L['steps']"` (2.7 and later). It is then no
+      constant from the first call on, and 0 and 1 are not apart either: `guess *
+      steps` with 2, 5, 1, 3, 0 went from 1 recompile to 0 (torch 2.8, 2.11, 2.13,
+      2.15).
+    - An int that drives a loop: move the loop out of the compiled function: 2 ->
+      0 (torch 2.8, 2.11, 2.13, 2.15). The list does not help there: 2 -> 2 (torch
       2.13, 2.15).
-    - An int that drives a loop: move the loop out of the compiled function: 2 -> 0 (torch 2.8,
-      2.11, 2.13, 2.15). The list does not help there: 2 -> 2 (torch 2.13, 2.15).
 
     ## Example
 
@@ -54,9 +59,9 @@ class IntValueChange(ValueRule):
 
     ## When it is wrong
 
-    An int of two or three values (a mode, a number of heads) is a constant that helps the
-    compiler. A loop that is compiled as a whole may run faster than one that is compiled step
-    by step: measure it.
+    An int of two or three values (a mode, a number of heads) is a constant that
+    helps the compiler. A loop that is compiled as a whole may run faster than one
+    that is compiled step by step: measure it.
     """
 
     id = "int-value-change"
