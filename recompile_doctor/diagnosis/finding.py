@@ -8,7 +8,6 @@ from recompile_doctor.events.vocabulary import Position, StackFrame
 from recompile_doctor.model.frame import FrameKey
 from recompile_doctor.model.run import CompileKey
 
-
 # Rules that look at recompiles from another side and explain none of them.
 OVERVIEWS = frozenset({"resume-function-churn", "rank-divergence"})
 

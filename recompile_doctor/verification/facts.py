@@ -13,7 +13,7 @@ COLD = "cold"
 
 
 class Doubt(Enum):
-    """Why the counts of a run may say less than they seem to; the slugs of docs/messages.md."""
+    """Why the counts of a run may say less than they seem to; most are notices of the report."""
 
     NOTHING_COMPILED = "nothing-compiled"
     CUT_SHORT = "cut-short"

@@ -148,7 +148,10 @@ def _limit(limit: Limit, tally: Tally) -> Check:
         case Scope.RULES:
             spent = tally.of_rule(limit.metric, limit.name)
             violations = tuple(_over(limit, tally, spent, f" of {limit.name}", None, limit.name))
-    return Check(str(limit), f"{spent} of at most {limit.most}", violations)
+    detail = f"{spent} of at most {limit.most}"
+    if limit.scope is Scope.FRAMES and not tally.frames(limit.name):
+        detail = "no function of this run is meant"
+    return Check(str(limit), detail, violations)
 
 
 def _total(limit: Limit, tally: Tally) -> Iterator[Violation]:

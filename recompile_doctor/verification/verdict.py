@@ -161,7 +161,7 @@ def _better(difference: Difference) -> Iterator[str]:
         ("recompile-limit hits", old.recompile_limit_hits, new.recompile_limit_hits),
     ):
         if second < first:
-            yield f"{noun}: {first} -> {second}"
+            yield f"{noun} {first} -> {second}"
     for diff in difference.frames:
         first_counts, second_counts = _counts(diff)
         if compiles_again(first_counts, second_counts):
@@ -170,6 +170,9 @@ def _better(difference: Difference) -> Iterator[str]:
 
 def _although(difference: Difference) -> Iterator[str]:
     """Yield what got worse in one function while the whole got better, and what is gone."""
+    left = difference.after.totals.recompiles
+    if left and _is_clean(difference.after):
+        yield f"recompiles that are left: {left}, expected or only once"
     for diff in difference.frames:
         old, new = _counts(diff)
         if diff.change is Change.WORSE or (diff.change is Change.NEW and new.recompiles):

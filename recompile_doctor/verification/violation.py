@@ -9,7 +9,7 @@ from recompile_doctor.model.frame import FrameKey
 
 
 class Kind(Enum):
-    """Why a check failed; the slugs of docs/messages.md."""
+    """Why a check failed; docs/ci.md explains them."""
 
     NOT_PLAUSIBLE = "run-not-plausible"
     OVER_BUDGET = "budget-exceeded"

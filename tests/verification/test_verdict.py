@@ -16,7 +16,7 @@ def verdict(before: RunFacts, after: RunFacts) -> Judgement:
 
 
 def test_no_recompiles_left_is_fixed() -> None:
-    assert verdict(SIX, runs.run()) == Judgement(Verdict.FIXED, ("recompiles: 6 -> 0",))
+    assert verdict(SIX, runs.run()) == Judgement(Verdict.FIXED, ("recompiles 6 -> 0",))
 
 
 def test_what_is_left_only_once_is_fixed_too() -> None:
@@ -42,7 +42,7 @@ def test_a_function_that_runs_eagerly_now_is_worse() -> None:
 def test_recompiles_that_became_graph_breaks_are_worse() -> None:
     judgement = verdict(SIX, runs.run(graph_break()))
     assert judgement.reasons == ("recompiles became graph breaks: 0 -> 1",)
-    assert judgement.reservations == ("recompiles: 6 -> 0",)
+    assert judgement.reservations == ("recompiles 6 -> 0",)
 
 
 def test_a_hit_of_the_recompile_limit_is_worse() -> None:
