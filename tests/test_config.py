@@ -1,6 +1,7 @@
 """Settings: where they are found, what is refused and where, and that options win over them."""
 
 import json
+import re
 from pathlib import Path
 
 import click
@@ -9,6 +10,7 @@ import pytest
 from recompile_doctor.cli.main import cli
 from recompile_doctor.config import OPTIONS, Config, find_config
 from recompile_doctor.errors import DoctorError
+from recompile_doctor.verification.budget import read_budget
 
 TOML = """\
 [project]
@@ -164,3 +166,20 @@ def test_settings_are_defaults_and_options_win(
     assert json.loads(capsysbinary.readouterr().out)["summary"]["recompiles"] == 3
     cli.main(["analyze", str(log), "--format", "markdown"], standalone_mode=False)
     assert capsysbinary.readouterr().out.startswith(b"### ")
+
+
+def test_the_page_on_settings_is_true(tmp_path: Path) -> None:
+    """Its examples can be read and say the same, and its table lists all keys."""
+    page = (Path(__file__).parents[1] / "docs" / "configuration.md").read_text("utf-8")
+    toml, inline = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    write(tmp_path / "toml", "pyproject.toml", toml)
+    write(tmp_path / "yaml", "recompile-doctor.yaml", text)
+    first, second = find_config(tmp_path / "toml"), find_config(tmp_path / "yaml")
+    assert first.options == second.options
+    write(tmp_path / "inline", "pyproject.toml", inline)
+    budget = find_config(tmp_path / "inline").budget
+    assert budget is not None
+    assert [each.place and each.place.line for each in read_budget(budget).limits] == [2, 2, 5]
+    listed = set(re.findall(r"`(\w+\.\w+)`", "".join(re.findall(r"(?m)^\| (.*?) \|", page))))
+    assert listed == {f"{command}.{key}" for command, keys in OPTIONS.items() for key in keys}
