@@ -45,10 +45,17 @@ def headline(result: GateResult) -> str:
 
 def location(finding: Finding) -> Place | None:
     """Return the line of the user's program to point at: the finding's own, or the function."""
-    if finding.location is not None:
+    if finding.location is not None and not _is_made_up(finding.location.frame.file):
         return Place(Path(finding.location.frame.file), finding.location.frame.line)
     frame = finding.frame
-    return None if frame.file is None else Place(Path(frame.file), frame.line or 1)
+    if frame.file is None or _is_made_up(frame.file):
+        return None
+    return Place(Path(frame.file), frame.line or 1)
+
+
+def _is_made_up(file: str) -> bool:
+    """Return whether a file is none on disk: ``<string>``, ``<eval_with_key>.1``."""
+    return file.startswith("<")
 
 
 def subject(finding: Finding) -> str:
@@ -60,12 +67,13 @@ def subject(finding: Finding) -> str:
 
 def about(finding: Finding, result: GateResult) -> str:
     """Return what a finding explains, in a few words."""
-    names = [recompile_name(each, result.facts) for each in finding.recompiles]
-    if names:
-        more = len(names) - _MOST_NAMES
-        tail = f" and {more} more" if more > 0 else ""
-        noun = "recompile" if len(names) == 1 else f"{len(names)} recompiles:"
-        return f"{noun} {', '.join(names[:_MOST_NAMES])}{tail}"
+    number = len(finding.recompiles)
+    if number:
+        names = [recompile_name(each, result.facts) for each in finding.recompiles[:_MOST_NAMES]]
+        more = number - len(names)
+        tail = f" and {more} more" if more else ""
+        noun = "recompile" if number == 1 else f"{number} recompiles:"
+        return f"{noun} {', '.join(names)}{tail}"
     return words.break_counts(finding) if finding.graph_breaks else ""
 
 

@@ -326,5 +326,7 @@ def _notes(before: RunFacts, after: RunFacts) -> Iterator[str]:
     if (before.source == "text") != (after.source == "text"):
         yield "one of the two is a text log, which tells less of graphs and first compiles"
     for name, facts in (("before", before), ("after", after)):
+        if facts.is_warm:
+            yield f"{name}: caches and a profile of earlier runs were used: they save recompiles"
         for _, text in facts.doubts:
             yield f"{name}: {text}"

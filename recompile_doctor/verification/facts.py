@@ -76,6 +76,11 @@ class RunFacts:
     exit_code: int | None = None
     doubts: tuple[tuple[Doubt, str], ...] = ()
 
+    @property
+    def is_warm(self) -> bool:
+        """Return whether earlier runs can have made this one compile less."""
+        return self.caches not in (None, COLD)
+
     def doubt(self, *kinds: Doubt) -> str | None:
         """Return the first doubt of these kinds in words, or None."""
         return next((text for kind, text in self.doubts if kind in kinds), None)
@@ -110,9 +115,14 @@ def recompile_keys(findings: Iterable[Finding]) -> set[CompileKey]:
 
 def recompile_name(ref: RecompileRef, facts: RunFacts) -> str:
     """Return a recompile's name, as in the report of the run: ``0/2`` or ``rank1:reset1:0/2``."""
-    rank = f"rank{ref.rank}:" if facts.ranks > 1 and ref.rank is not None else ""
-    reset = f"reset{ref.key.epoch}:" if ref.key.epoch else ""
-    return f"{rank}{reset}{ref.key}"
+    parts = [str(ref.key)]
+    if ref.key.epoch:
+        parts.insert(0, f"reset{ref.key.epoch}")
+    if facts.ranks > 1 and ref.rank is not None:
+        parts.insert(0, f"rank{ref.rank}")
+    elif len({each.process for each in recompile_keys(facts.findings)}) > 1:
+        parts.insert(0, f"pid{ref.key.process}")
+    return ":".join(parts)
 
 
 def complete_frames(

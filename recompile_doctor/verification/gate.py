@@ -205,6 +205,8 @@ def _warnings(
     for each in facts.frames:
         if each.counts.runs_eagerly and not facts.totals.runs_eagerly:
             yield f"{each.frame} runs eagerly: 0 graphs captured"
+    if facts.is_warm:
+        yield "the run used compile caches and a profile of earlier runs, which can save recompiles"
     if facts.unread_records:
         yield f"{facts.unread_records} records of the log were not understood and do not count"
     for kind, text in facts.doubts:

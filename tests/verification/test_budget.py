@@ -4,7 +4,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recompile_doctor.config import parse_yaml
@@ -133,6 +133,7 @@ def test_text_that_is_no_plain_yaml_is_refused(text: str) -> None:
     assert caught.value.slug == "settings-unreadable"
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_any_text_is_a_budget_or_one_sentence(text: str) -> None:
     try:
@@ -162,6 +163,7 @@ def test_patterns_of_functions(
     assert frame_matches(pattern, FrameKey(function, file, 1)) is expected
 
 
+@settings(deadline=None)
 @given(st.text(min_size=1), st.text(min_size=1).map(lambda name: name.replace("/", "_")))
 def test_the_pattern_of_a_function_means_that_function(function: str, file: str) -> None:
     frame = FrameKey(function, f"/p/{file}.py", 3)
@@ -199,6 +201,7 @@ def test_a_number_that_is_more_than_a_number_is_not_replaced() -> None:
 numbers = st.lists(st.integers(0, 10**6), min_size=5, max_size=5)
 
 
+@settings(deadline=None)
 @given(numbers, numbers)
 def test_a_ratchet_only_lowers(old: list[int], new: list[int]) -> None:
     keys = ["total: {recompiles: ", ", graph_breaks: ", "}\nframes: {f: {recompiles: "]

@@ -4,7 +4,7 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recompile_doctor.diagnosis.finding import Disposition, Finding
@@ -52,6 +52,7 @@ hits = st.builds(limit_hit, of=keys)
 any_run = st.lists(causes | breaks | hits, max_size=6).map(lambda found: runs.run(*found))
 
 
+@settings(deadline=None)
 @given(any_run)
 def test_no_run_differs_from_itself(facts: RunFacts) -> None:
     difference = compare(facts, facts)
@@ -59,6 +60,7 @@ def test_no_run_differs_from_itself(facts: RunFacts) -> None:
     assert judge(difference).verdict is Verdict.UNCHANGED
 
 
+@settings(deadline=None)
 @given(any_run, any_run)
 def test_each_function_and_cause_is_told_of_once(before: RunFacts, after: RunFacts) -> None:
     """Nothing is dropped and nothing is matched twice."""
@@ -71,6 +73,7 @@ def test_each_function_and_cause_is_told_of_once(before: RunFacts, after: RunFac
         assert sorted(id(each.after) for each in diffs if each.after) == sorted(map(id, new))
 
 
+@settings(deadline=None)
 @given(any_run, any_run)
 def test_what_was_fixed_is_new_the_other_way_round(before: RunFacts, after: RunFacts) -> None:
     forwards = [each.change for each in compare(before, after).findings]

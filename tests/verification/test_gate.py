@@ -195,6 +195,12 @@ def test_functions_that_run_eagerly_warn() -> None:
     assert gate(facts).warnings == ("g (model.py:10) runs eagerly: 0 graphs captured",)
 
 
+def test_caches_of_earlier_runs_warn() -> None:
+    """torch's profile makes a second run look mended."""
+    (warning,) = gate(runs.run(caches="as the user set them")).warnings
+    assert "earlier runs" in warning
+
+
 def test_nothing_worse_than_the_baseline_passes() -> None:
     assert gate(MIXED, baseline=MIXED).passed
     assert gate(runs.run(ONE_OFF), baseline=MIXED).passed
