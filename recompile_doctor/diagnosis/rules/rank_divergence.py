@@ -94,7 +94,6 @@ class RankDivergence(Rule):
             ),
             confidence=Confidence.OBSERVED,
             disposition=Disposition.FIXABLE,
-            values=tuple(f"rank {rank}: {count}" for rank, count in by_rank.items()),
             recompiles=tuple(ref_of(each) for each in alone),
             location=definition(frame),
         )

@@ -46,11 +46,12 @@ class ResumeFunctionChurn(Rule):
     - Take the break away: do what cannot be traced outside, and pass the result.
       In the example this leaves 3 recompiles, as the lengths still vary, but they
       can be marked now: with `mark_unbacked(tokens, 0)` 3 recompiles and 1 break
-      -> 0 and 0 (torch 2.8, 2.11, 2.13, 2.15).
+      -> 0 and 0 (torch 2.8, 2.11, 2.13, 2.15). (Torch 2.8 and 2.11 start from 8
+      recompiles: they also guard on the text.)
     - Or leave the break and mark the stack value, which only the environment can:
-      `TORCH_COMPILE_UNBACKED_SOURCES="L['___stack0']:0"` (2.13 and later; before
-      without `:0`): 3 -> 0 (torch 2.13, 2.15). Such an entry names no function:
-      it hits the first stack value of every resume function.
+      `TORCH_COMPILE_UNBACKED_SOURCES="L['___stack0']:0"` (2.13 and later): 3 -> 0
+      (torch 2.13, 2.15). Such an entry names no function: it hits the first stack
+      value of every resume function.
 
     ## Example
 
