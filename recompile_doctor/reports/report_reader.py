@@ -60,6 +60,7 @@ class _Place(msgspec.Struct, frozen=True):
 
 class _Location(_Place, frozen=True):
     function: str
+    code: str | None
 
 
 class _Evidence(_Place, frozen=True):
@@ -117,13 +118,7 @@ class _Finding(msgspec.Struct, frozen=True):
         if place is None or self.location_role is None:
             return None
         role = LocationRole[self.location_role.upper().replace("-", "_")]
-        code = self._code() if role is LocationRole.BREAK and self.source is None else None
-        return UserLocation(StackFrame(place.file, place.line, place.function, code), role)
-
-    def _code(self) -> str | None:
-        """Return the line at which a graph breaks: in the report it is the end of the id."""
-        code = self.id.split("/", 2)[-1] if self.id.count("/") >= 2 else ""
-        return code if code and not re.fullmatch(r"line \d+", code) else None
+        return UserLocation(StackFrame(place.file, place.line, place.function, place.code), role)
 
 
 class _Unread(msgspec.Struct, frozen=True):
