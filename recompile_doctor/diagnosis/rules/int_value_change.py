@@ -40,8 +40,7 @@ class IntValueChange(ValueRule):
     - An int that only takes part in arithmetic:
       `TORCH_COMPILE_DYNAMIC_SOURCES="L['steps']"` (2.7 and later). It is then no
       constant from the first call on, and 0 and 1 are not apart either: `guess *
-      steps` with 2, 5, 1, 3, 0 went from 1 recompile to 0 (torch 2.8, 2.11, 2.13,
-      2.15).
+      steps` with 2, 5, 1, 3, 0 went from 1 recompile to 0 (torch 2.13, 2.15).
     - An int that drives a loop: move the loop out of the compiled function: 2 ->
       0 (torch 2.8, 2.11, 2.13, 2.15). The list does not help there: 2 -> 2 (torch
       2.13, 2.15).
