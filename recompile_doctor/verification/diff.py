@@ -4,6 +4,7 @@ Compile ids are renumbered in each run and a patch moves lines, so functions are
 and name, and causes by rule, function, source and dimension.
 """
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -106,15 +107,38 @@ def match_frames(
     """Return the functions of two runs in pairs, None where one has no like.
 
     First those of the same file and name, then those of the same name in a file of the same name
-    elsewhere. Among several of one name (closures, lambdas) their order in the file decides, and
-    where their numbers differ, the first line.
+    elsewhere, then those in files that have another name now. Among several of one name (closures,
+    lambdas) their order in the file decides, and where their numbers differ, the first line.
     """
+    before, after = list(before), list(after)
     old, new = list(before), list(after)
     pairs = _paired(old, new, lambda facts: (facts.frame.file, facts.frame.function))
     pairs += _paired(old, new, lambda facts: (_file_name(facts.frame), facts.frame.function))
+    pairs += _in_renamed_files(old, new, pairs)
     matched: dict[int, FrameFacts] = {id(first): second for first, second in pairs}
     rest: list[tuple[FrameFacts | None, FrameFacts | None]] = [(None, each) for each in new]
     return [(each, matched.get(id(each))) for each in before] + rest
+
+
+def _in_renamed_files(
+    old: list[FrameFacts], new: list[FrameFacts], pairs: list[tuple[FrameFacts, FrameFacts]]
+) -> list[tuple[FrameFacts, FrameFacts]]:
+    """Return the pairs among files of which nothing is matched, by names that are there once."""
+    files = {each.frame.file for pair in pairs for each in pair}
+    names = Counter(each.frame.function for each in old) | Counter(
+        each.frame.function for each in new
+    )
+
+    def could_be_renamed(facts: FrameFacts) -> bool:
+        name = facts.frame.function
+        return name is not None and names[name] == 1 and facts.frame.file not in files
+
+    left, right = (list(filter(could_be_renamed, each)) for each in (old, new))
+    found = _paired(left, right, lambda facts: facts.frame.function)
+    taken = {id(each) for pair in found for each in pair}
+    old[:] = [each for each in old if id(each) not in taken]
+    new[:] = [each for each in new if id(each) not in taken]
+    return found
 
 
 def _file_name(frame: FrameKey) -> str | None:

@@ -132,7 +132,9 @@ def _plausible(facts: RunFacts) -> Check:
     )
     counts = facts.totals
     graphs = "unknown" if counts.graphs_captured is None else counts.graphs_captured
-    detail = f"{counts.compilations} compilations, graphs captured: {graphs}"
+    compilations = counts.compilations
+    detail = f"{compilations} compilation{'' if compilations == 1 else 's'}, "
+    detail += f"graphs captured: {graphs}"
     return Check("the run can be judged", detail, violations)
 
 

@@ -115,6 +115,17 @@ def test_where_one_lambda_was_added_the_lines_decide() -> None:
     assert matched(old, new) == [(old[0], new[1]), (None, new[0])]
 
 
+def test_a_file_that_was_renamed_is_the_same_by_its_functions() -> None:
+    new = frame(file="/home/user/project/fixed.py")
+    assert matched([frame()], [new]) == [(frame(), new)]
+
+
+def test_a_function_that_moved_between_files_that_stay_is_another_one() -> None:
+    old = [frame("f", "/p/a.py"), frame("g", "/p/a.py")]
+    new = [frame("f", "/p/a.py"), frame("g", "/p/b.py")]
+    assert matched(old, new) == [(old[0], new[0]), (old[1], None), (None, new[1])]
+
+
 def test_another_function_is_not_the_same() -> None:
     assert matched([frame("f")], [frame("g")]) == [(frame("f"), None), (None, frame("g"))]
 
