@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import date
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,8 +19,15 @@ from recompile_doctor.model.run import Compilation, Run
 from recompile_doctor.reports.chain import Chain
 from recompile_doctor.reports.compose import STANDARD_INPUT, Context, compose
 from recompile_doctor.reports.document import Document, Notice, NoticeKind, SourceKind
+from recompile_doctor.reports.report_reader import read_report
+from recompile_doctor.reports.run_facts import facts_of
 from recompile_doctor.reports.trace_back import trace_back
 from recompile_doctor.reports.words import recompile_name
+from recompile_doctor.verification.budget import Budget
+from recompile_doctor.verification.diff import Difference, compare
+from recompile_doctor.verification.facts import RunFacts
+from recompile_doctor.verification.gate import GateResult, check_run
+from recompile_doctor.verification.verdict import Judgement, judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,3 +177,62 @@ def explain_recompile(examined: Examined, name: str) -> tuple[Chain, ...]:
             hint=f"Its recompiles are: {listed}.",
         )
     return tuple(trace_back(each, examined.diagnosis) for each in causes)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Two runs, what differs between them, and the verdict on the second."""
+
+    difference: Difference
+    judgement: Judgement
+
+
+def compare_runs(before: Path | BinaryIO, after: Path | BinaryIO) -> Compared:
+    """Return what differs between two runs; each is a bundle, logs or a JSON report."""
+    difference = compare(run_facts(before), run_facts(after))
+    return Compared(difference, judge(difference))
+
+
+def run_facts(target: Path | BinaryIO) -> RunFacts:
+    """Return what a bundle, logs or a JSON report say of a run, for a comparison."""
+    if isinstance(target, Path) and is_bundle(target):
+        return bundle_facts(open_bundle(target))
+    if isinstance(target, Path):
+        report = (
+            read_report(target.read_bytes(), str(target)) if _looks_like_report(target) else None
+        )
+        return facts_of(report or examine(target).document)
+    if isinstance(target, BufferedReader) and target.peek(1)[:1] == b"{":
+        content = target.read()
+        report = read_report(content, STANDARD_INPUT)
+        return facts_of(report or examine(BytesIO(content)).document)
+    return facts_of(examine(target).document)
+
+
+def bundle_facts(bundle: Bundle, examined: Examined | None = None) -> RunFacts:
+    """Return what a bundle says of its run; ``examined`` is what was read of it already."""
+    return facts_of((examined or examine_bundle(bundle)).document, bundle.manifest)
+
+
+def hold_against(
+    facts: RunFacts,
+    budget: Budget,
+    *,
+    today: date,
+    baseline: Path | BinaryIO | None = None,
+) -> GateResult:
+    """Return whether a run keeps to its budget and is nowhere worse than a baseline."""
+    before = None if baseline is None else run_facts(baseline)
+    return check_run(facts, budget, today=today, baseline=before)
+
+
+def _looks_like_report(path: Path) -> bool:
+    """Return whether a file begins as a JSON report does; a log can be too large to try."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    return head.lstrip().startswith(b"{") and b'"format_version"' in head
+
+
+_HEAD = 4096

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from recompile_doctor.diagnosis.all_rules import ALL_RULES, find_rule
 from recompile_doctor.diagnosis.attribution import Cause, find_causes
 from recompile_doctor.diagnosis.breaks import BreakTable
-from recompile_doctor.diagnosis.finding import Disposition, Finding, Severity
+from recompile_doctor.diagnosis.finding import OVERVIEWS, Disposition, Finding, Severity
 from recompile_doctor.diagnosis.history import History
 from recompile_doctor.diagnosis.rule import Claim, Examination, RecompileRule
 from recompile_doctor.model.run import CompileKey, Run
@@ -79,16 +79,12 @@ def _joined_to_leads(findings: list[Finding]) -> list[Finding]:
             leads.setdefault(ref, finding)
     joined: list[Finding] = []
     for finding in findings:
-        if finding.leading or not finding.recompiles or finding.rule in _OVERVIEWS:
+        if finding.leading or not finding.recompiles or finding.rule in OVERVIEWS:
             joined.append(finding)
             continue
         lead = next((leads[ref.key] for ref in finding.recompiles if ref.key in leads), None)
         joined.append(replace(finding, together_with=None if lead is None else lead.id))
     return joined
-
-
-# These look at recompiles from another side and explain none of them.
-_OVERVIEWS = frozenset({"resume-function-churn", "rank-divergence"})
 
 
 def _with_severity(finding: Finding, run: Run) -> Finding:
