@@ -13,7 +13,7 @@ from recompile_doctor.diagnosis.diagnose import Diagnosis, diagnose
 from recompile_doctor.diagnosis.rule import ref_of
 from recompile_doctor.errors import DoctorError
 from recompile_doctor.events.stream import read_events
-from recompile_doctor.events.vocabulary import ReadItem
+from recompile_doctor.events.vocabulary import IssueKind, ParseIssue, Position, ReadItem
 from recompile_doctor.model.build import build_run
 from recompile_doctor.model.run import Compilation, Run
 from recompile_doctor.reports.chain import Chain
@@ -72,14 +72,28 @@ def examine_bundle(bundle: Bundle, *, pages: Path | None = None) -> Examined:
 
 def _shown(path: Path) -> str:
     """Return a path as a user of this folder would write it."""
-    cwd = Path.cwd()
+    try:
+        cwd = Path.cwd()
+    except OSError:
+        return str(path)  # the folder is gone
     return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
 
 
 def _bundle_events(bundle: Bundle) -> Iterator[ReadItem]:
-    """Yield the events of a bundle's logs, the traces first, without files that stayed empty."""
-    files = (*bundle.trace_files(), *bundle.log_files())
-    return read_events([path for path in files if path.stat().st_size])
+    """Yield the events of a bundle's logs, the traces first.
+
+    One file that is no log (cut in its first line, or written in a format of the user's own) does
+    not cost the others: it counts as not understood. Empty files are no fault.
+    """
+    for path in (*bundle.trace_files(), *bundle.log_files()):
+        try:
+            size = path.stat().st_size
+            if size:
+                yield from read_events([path])
+        except DoctorError as error:
+            yield ParseIssue(Position(str(path), 1), IssueKind.NO_LOG, error.message, size)
+        except OSError as error:
+            yield ParseIssue(Position(str(path), 1), IssueKind.NO_LOG, str(error), 0)
 
 
 def _examined(run: Run, context: Context) -> Examined:

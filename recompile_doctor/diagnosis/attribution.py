@@ -7,6 +7,7 @@ cause is what kept the entry that was closest to passing.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from recompile_doctor.events.vocabulary import EntryFailure, InputDescribed
 from recompile_doctor.ids import CompileId
@@ -83,7 +84,7 @@ class EntryIndex:
             Candidate(
                 failure,
                 self.entry_of(recompile, failure.entry),
-                parse_reason(failure.text, stripped=recompile.sources_stripped),
+                _parsed(failure.text, recompile.sources_stripped),
             )
             for failure in recompile.failures
         )
@@ -100,6 +101,12 @@ class EntryIndex:
             return False
         entries = (each.entry for each in candidates if each.entry is not None)
         return all(self._constants.get((entry.key, source)) != value for entry in entries)
+
+
+@lru_cache(maxsize=8192)
+def _parsed(text: str, stripped: bool | None) -> tuple[GuardFailure, ...]:
+    """Return a reason's checks; one entry fails in many recompiles with the same words."""
+    return parse_reason(text, stripped=stripped)
 
 
 def _constants(failures: Iterable[GuardFailure]) -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@ from recompile_doctor.diagnosis.attribution import Cause, find_causes
 from recompile_doctor.diagnosis.breaks import BreakTable
 from recompile_doctor.diagnosis.finding import OVERVIEWS, Disposition, Finding, Severity
 from recompile_doctor.diagnosis.history import History
+from recompile_doctor.diagnosis.locate import FirstUses
 from recompile_doctor.diagnosis.rule import Claim, Examination, RecompileRule
 from recompile_doctor.model.run import CompileKey, Run
 
@@ -56,13 +57,15 @@ class Diagnosis:
 def diagnose(run: Run) -> Diagnosis:
     """Return the findings of all rules, ranked: what costs most stands first."""
     causes = find_causes(run)
-    examination = Examination(run, causes, History(run, causes), BreakTable(run))
+    examination = Examination(run, causes, History(run, causes), BreakTable(run), FirstUses(run))
     findings: list[Finding] = []
     for rule in ALL_RULES:
         explained = frozenset(ref.key for each in findings for ref in each.recompiles)
         findings.extend(rule().check(replace(examination, explained=explained)))
     findings = _joined_to_leads(findings)
-    findings = [_with_severity(each, run) for each in findings]
+    seconds = sum(each.seconds or 0.0 for each in run.compilations)
+    total = seconds if run.has_times else len(causes)
+    findings = [_with_severity(each, total, run.has_times) for each in findings]
     findings.sort(key=_rank)
     return Diagnosis(examination, tuple(findings))
 
@@ -87,27 +90,20 @@ def _joined_to_leads(findings: list[Finding]) -> list[Finding]:
     return joined
 
 
-def _with_severity(finding: Finding, run: Run) -> Finding:
+def _with_severity(finding: Finding, total: float, by_time: bool) -> Finding:
+    """Return the finding with its severity: ``total`` is of seconds, or else of recompiles."""
     if finding.severity is Severity.HIGH:
         return finding
     if finding.disposition is not Disposition.FIXABLE:
         return replace(finding, severity=Severity.INFO)
-    return replace(finding, severity=_severity(_share(finding, run), finding))
+    cost = (finding.seconds or 0.0) if by_time else len(finding.leading)
+    return replace(finding, severity=_severity(cost / total if total else 0.0, finding))
 
 
 def _severity(share: float, finding: Finding) -> Severity:
     if share >= _HIGH_SHARE or finding.graph_breaks:
         return Severity.HIGH if share >= _HIGH_SHARE else Severity.MEDIUM
     return Severity.MEDIUM if share >= _MEDIUM_SHARE else Severity.LOW
-
-
-def _share(finding: Finding, run: Run) -> float:
-    """Return a finding's share of the compile time, or of the recompiles without times."""
-    if run.has_times:
-        total = sum(each.seconds or 0.0 for each in run.compilations)
-        return (finding.seconds or 0.0) / total if total else 0.0
-    total_recompiles = len(run.recompiles)
-    return len(finding.leading) / total_recompiles if total_recompiles else 0.0
 
 
 _ORDER = (Severity.HIGH, Severity.MEDIUM, Severity.LOW, Severity.INFO)

@@ -59,7 +59,25 @@ def _with_whole_path(frame: StackFrame, cause: Cause) -> StackFrame:
     return frame
 
 
-def size_location(source: str, dim: int, cause: Cause, run: Run) -> UserLocation | None:
+class FirstUses:
+    """Where each size was first used, by frame: from any compile that made a symbol for it."""
+
+    def __init__(self, run: Run) -> None:
+        self._lines: dict[tuple[FrameKey, str, int], StackFrame] = {}
+        for compilation in run.compilations:
+            for symbol in compilation.symbols:
+                leaf = parse_size(symbol.source)
+                stack = user_frames(symbol.user_stack)
+                if leaf is not None and stack:
+                    key = (compilation.frame, str(leaf.source), leaf.dim)
+                    self._lines.setdefault(key, stack[-1])
+
+    def of(self, frame: FrameKey, source: str, dim: int) -> StackFrame | None:
+        """Return the line that used a size of a frame first, where a log names it."""
+        return self._lines.get((frame, source, dim))
+
+
+def size_location(source: str, dim: int, cause: Cause, uses: FirstUses) -> UserLocation | None:
     """Return where a size is first used, else where the compiled function is called or defined.
 
     A static size has no line of its own in the log. Where another compile of the same frame
@@ -67,11 +85,10 @@ def size_location(source: str, dim: int, cause: Cause, run: Run) -> UserLocation
     """
     recompile = cause.recompile
     nearest = [recompile, *([cause.chosen.entry] if cause.chosen.entry else [])]
-    siblings = (each for each in run.compilations if each.frame == recompile.frame)
-    for compilation in (*nearest, *siblings):
-        frame = _first_use(compilation.symbols, source, dim)
-        if frame is not None:
-            return UserLocation(frame, LocationRole.FIRST_USE)
+    near = (_first_use(each.symbols, source, dim) for each in nearest)
+    frame = next((each for each in near if each), None) or uses.of(recompile.frame, source, dim)
+    if frame is not None:
+        return UserLocation(frame, LocationRole.FIRST_USE)
     return call_location(recompile) or definition(recompile.frame)
 
 

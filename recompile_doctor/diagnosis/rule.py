@@ -17,6 +17,7 @@ from recompile_doctor.diagnosis.finding import (
     UserLocation,
 )
 from recompile_doctor.diagnosis.history import History
+from recompile_doctor.diagnosis.locate import FirstUses
 from recompile_doctor.events.vocabulary import Origin
 from recompile_doctor.model.frame import FrameKey
 from recompile_doctor.model.reason import GuardFailure
@@ -38,6 +39,7 @@ class Examination:
     causes: tuple[Cause, ...]
     history: History
     breaks: BreakTable
+    uses: FirstUses
     explained: frozenset[CompileKey] = frozenset()
 
 

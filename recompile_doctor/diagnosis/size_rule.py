@@ -34,7 +34,7 @@ class SizeRule(RecompileRule):
             message=self.message(_guard(failure), change),
             why=self.why,
             values=change.values,
-            location=location or size_location(source, dim, cause, examination.run),
+            location=location or size_location(source, dim, cause, examination.uses),
             observed=change.observed and change.certain,
         )
 

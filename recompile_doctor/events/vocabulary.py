@@ -447,6 +447,7 @@ class IssueKind(Enum):
     BAD_FIELD = "a field is missing or has an unexpected form"
     CUT_SHORT = "the record ends in the middle"
     UNKNOWN_FORM = "a line of a known kind has a form that is not known"
+    NO_LOG = "the file is no log"
     BAD_ENCODING = "the bytes are not text"
 
 

@@ -80,6 +80,7 @@ def _summary(diagnosis: Diagnosis, frames: tuple[FrameSummary, ...], context: Co
         retries=sum(1 for each in run.compilations if _is_retry(each)),
         compile_seconds=_total_seconds(run.compilations) if run.has_times else None,
         recompile_seconds=_total_seconds(run.recompiles) if run.has_times else None,
+        processes=len({each.key.process for each in run.recompiles}),
         run_seconds=context.run_seconds,
         logging_seconds=run.logging_seconds,
     )
@@ -184,6 +185,20 @@ def _notices(run: Run) -> Iterable[Notice]:
             "the wrapped function was never called, or logging was silenced",
         )
         return
+    cut = _unfinished(run)
+    if cut is not None:
+        yield Notice(
+            NoticeKind.WARNING,
+            "log-ends-early",
+            f"the log ends within the compile {cut.key} of {cut.frame}: the program was killed "
+            "there, or the log is cut; what came later is unknown",
+        )
+    if run.unread.records:
+        yield Notice(
+            NoticeKind.NOTE,
+            "partly-unread",
+            "a part of the log was not understood, so there may be more than this report says",
+        )
     if run.stray_reports:
         yield Notice(
             NoticeKind.NOTE,
@@ -204,6 +219,21 @@ def _notices(run: Run) -> Iterable[Notice]:
             "only recompiles were logged; first compiles, graphs and most sizes are unknown "
             "(TORCH_LOGS=dynamic,recompiles_verbose,graph_breaks or TORCH_TRACE tell them)",
         )
+
+
+def _unfinished(run: Run) -> Compilation | None:
+    """Return a compile that started and did not end, as far as a trace tells."""
+    if not run.has_trace:
+        return None
+    last = {each.key.process: each for each in run.compilations if each.started}
+    return next(
+        (
+            each
+            for each in last.values()
+            if each.finished is None and not each.errors and each.refused is None
+        ),
+        None,
+    )
 
 
 def _next_commands(document: Document, context: Context) -> Iterable[NextCommand]:

@@ -153,7 +153,7 @@ def _resume_steps(recompile: Compilation, diagnosis: Diagnosis) -> Iterator[Chai
     if point is None:
         return
     place = diagnosis.breaks.at(recompile.frame.file, point.line)
-    kind = place.first.kind.splitlines()[0] if place and place.first and place.first.kind else ""
+    kind = place.title if place else ""
     reason = f" ({kind})" if kind else ""
     yield ChainStep(
         "graph break",

@@ -160,15 +160,11 @@ def recompile_name(ref: RecompileRef, document: Document) -> str:
     parts = []
     if document.summary.ranks > 1 and ref.rank is not None:
         parts.append(f"rank{ref.rank}")
-    elif len(_processes(document)) > 1:
+    elif document.summary.processes > 1:
         parts.append(f"pid{ref.key.process}")
     if ref.key.epoch > 0:
         parts.append(f"reset{ref.key.epoch}")
     return ":".join([*parts, str(ref.key)])
-
-
-def _processes(document: Document) -> set[str]:
-    return {ref.key.process for finding in document.findings for ref in finding.recompiles}
 
 
 def recompile_names(finding: Finding, document: Document) -> str:

@@ -95,7 +95,7 @@ class ResumeFunctionChurn(Rule):
         place = examination.breaks.at(file, line)
         times = len(causes)
         again = "once" if times == 1 else f"{times} times"
-        kind = place.first.kind.splitlines()[0] if place and place.first else None
+        kind = place.title if place else ""
         cause_of_break = f" The break: {kind}." if kind else ""
         known = [cause.recompile.seconds for cause in causes if cause.recompile.seconds is not None]
         cost = f" ({sum(known):.2f} s, counted with their causes)" if known else ""

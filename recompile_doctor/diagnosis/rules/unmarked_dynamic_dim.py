@@ -97,7 +97,7 @@ class UnmarkedDynamicDim(RecompileRule):
             f"and then was {change.actual}",
             why=_WHY,
             values=(str(change.expected), str(change.actual)),
-            location=size_location(source, dim, cause, examination.run),
+            location=size_location(source, dim, cause, examination.uses),
             observed=change.observed,
         )
 

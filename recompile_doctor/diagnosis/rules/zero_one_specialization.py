@@ -100,7 +100,7 @@ class ZeroOneSpecialization(RecompileRule):
             message=_message(source, dim, change),
             why=_WHY,
             values=change.values,
-            location=location or size_location(source, dim, cause, examination.run),
+            location=location or size_location(source, dim, cause, examination.uses),
             observed=change.observed and change.certain,
         )
 
