@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from recompile_doctor.events.vocabulary import MarkKind
+from recompile_doctor.model.frame import FrameKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,8 @@ class Mark:
     ``shape_group`` are promised to be equal in every call (``shape_id``). ``minimum`` and
     ``maximum`` are promised bounds, both inclusive; ``hint`` is a typical size for which torch
     may optimise. Groups, bounds and hints exist for unbacked marks only.
+    ``frame`` is the code object that takes the source (a resume function by its own name); None
+    is any. An environment variable has no frame: there the mark holds for all.
     """
 
     source: str
@@ -23,6 +26,7 @@ class Mark:
     minimum: int | None = None
     maximum: int | None = None
     hint: int | None = None
+    frame: FrameKey | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,2 @@
+def advice_for(diagnosis, frames):
+    return ()
