@@ -32,6 +32,7 @@ MANIFEST_NAME = "manifest.yaml"
 LATEST = "latest"
 NOT_ENDED = "the run has not ended, or the tool was killed before it did"
 
+_MANIFEST_HEAD = 1 << 20
 _LONGEST_NAME = 100  # file systems allow 255 bytes; a path through cache/ must fit too
 _RESERVED = frozenset({LATEST, ".gitignore"})
 
@@ -181,8 +182,12 @@ def open_bundle(path: Path) -> Bundle:
 
 
 def is_bundle(path: Path) -> bool:
-    """Return whether ``path`` is the folder of a bundle."""
-    return (path / MANIFEST_NAME).is_file()
+    """Return whether ``path`` is the folder of a bundle: its manifest names a bundle version."""
+    try:
+        with (path / MANIFEST_NAME).open("rb") as manifest:
+            return b"bundle_version:" in manifest.read(_MANIFEST_HEAD)
+    except OSError:
+        return False
 
 
 def find_bundle(root: Path, text: str) -> Bundle:
@@ -284,7 +289,7 @@ def _replace(path: Path, text: str) -> None:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)
     try:
-        with open(handle, "w", encoding="utf-8") as file:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

@@ -135,13 +135,13 @@ class _Signals:
                 number = getattr(signal, name, None)
                 # A signal that is ignored (nohup) stays ignored, for the child too.
                 if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-                    handler = self._remember if name == "SIGINT" else self._pass_on
-                    before[number] = signal.signal(number, handler)
+                    ours = self._remember if name == "SIGINT" else self._pass_on
+                    before[number] = signal.signal(number, ours)
         try:
             yield self
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            for number, theirs in before.items():
+                signal.signal(number, theirs)
 
     def pass_on_to(self, child: subprocess.Popen[bytes]) -> None:
         """Send to ``child`` what came before it was there, and all that comes."""

@@ -9,6 +9,7 @@ from recompile_doctor.diagnosis.finding import (
     Disposition,
     Finding,
     LocationRole,
+    Severity,
     UserLocation,
 )
 from recompile_doctor.diagnosis.rule import Examination, Rule, evidence_at
@@ -48,6 +49,7 @@ class BreakRule(Rule):
             evidence=(evidence_at(place.origin, _text(place)),),
             confidence=Confidence.OBSERVED,
             disposition=Disposition.FIXABLE,
+            severity=Severity.HIGH if place.fatal else Severity.LOW,
             graph_breaks=0 if place.fatal else 1,
             break_times=place.times,
             location=UserLocation(place.place, LocationRole.BREAK),

@@ -3,8 +3,14 @@
 from collections.abc import Iterable
 
 from recompile_doctor.diagnosis.attribution import Cause, parse_size
+from recompile_doctor.model.expression import (
+    ComparisonOperator,
+    FloatLiteral,
+    IntLiteral,
+    expression_text,
+)
 from recompile_doctor.model.frame import FrameKey
-from recompile_doctor.model.reason import SizeMismatch
+from recompile_doctor.model.reason import SizeMismatch, ValueMismatch
 from recompile_doctor.model.run import Compilation, Run
 
 _Key = tuple[FrameKey, str, int | None]
@@ -22,9 +28,11 @@ class History:
         for compilation in run.compilations:
             if compilation.refused is not None and not compilation.inputs:
                 continue
+            cause = by_recompile.get(compilation.key)
+            if cause is not None:
+                self._add_constants(cause)
             self._add_inputs(compilation)
             self._add_symbols(compilation)
-            cause = by_recompile.get(compilation.key)
             if cause is not None and not compilation.inputs:
                 self._add_reported(cause)
 
@@ -56,6 +64,17 @@ class History:
             else:
                 self._note(compilation.frame, str(leaf.source), leaf.dim, symbol.hint)
 
+    def _add_constants(self, cause: Cause) -> None:
+        """Take the numbers that the entries were compiled for: no symbol tells them."""
+        for candidate in reversed((cause.chosen, *cause.others)):
+            for failure in candidate.failures:
+                if not isinstance(failure, ValueMismatch) or failure.source is None:
+                    continue
+                key = (cause.recompile.frame, str(failure.source), None)
+                text = _number(failure)
+                if text is not None and text not in self._values.get(key, ()):
+                    self._note(*key, text)
+
     def _add_reported(self, cause: Cause) -> None:
         """Take the sizes that the reasons name, where the log describes no inputs."""
         frame = cause.recompile.frame
@@ -67,3 +86,12 @@ class History:
                         self._note(frame, str(failure.source), failure.dim, str(failure.expected))
         for leaf, size in cause.sizes.items():
             self._note(frame, str(leaf.source), leaf.dim, str(size))
+
+
+def _number(failure: ValueMismatch) -> str | None:
+    """Return the number that an entry was compiled for, as text."""
+    if failure.operator is not ComparisonOperator.EQUAL:
+        return None
+    if not isinstance(failure.expected, IntLiteral | FloatLiteral):
+        return None
+    return expression_text(failure.expected)

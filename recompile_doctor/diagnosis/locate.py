@@ -17,7 +17,7 @@ def guard_location(failure: GuardFailure, cause: Cause) -> UserLocation | None:
     """Return the line that torch names beside a failed guard.
 
     With the 0/1 note the line is where the value was first used; torch says itself that the
-    guard is not due to it.
+    guard is not due to it. The note is about the lower one of two bounds.
     """
     frame = failure.user_frame
     if frame is None or not user_frames((frame,)):
@@ -28,6 +28,14 @@ def guard_location(failure: GuardFailure, cause: Cause) -> UserLocation | None:
     frame = _with_whole_path(frame, cause)
     first_use = isinstance(failure, ShapeGuardFailure) and failure.zero_one_note
     return UserLocation(frame, LocationRole.FIRST_USE if first_use else LocationRole.ASKED)
+
+
+def upper_bound_location(failure: GuardFailure, cause: Cause) -> UserLocation | None:
+    """Return the line that asked for the upper one of two bounds that torch made one guard."""
+    frame = failure.upper_user_frame if isinstance(failure, ShapeGuardFailure) else None
+    if frame is None or not user_frames((frame,)):
+        return None
+    return UserLocation(_with_whole_path(frame, cause), LocationRole.ASKED)
 
 
 def _with_whole_path(frame: StackFrame, cause: Cause) -> StackFrame:

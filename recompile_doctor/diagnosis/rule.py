@@ -23,6 +23,8 @@ from recompile_doctor.model.reason import GuardFailure
 from recompile_doctor.model.run import Compilation, CompileKey, Run
 
 _LONGEST_EVIDENCE = 400
+# Up to 2.9 torch writes an empty reason when all guards pass by the time it looks for one.
+NO_REASON = "(torch gives no reason)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,7 @@ def ref_of(compilation: Compilation) -> RecompileRef:
 def recompile_evidence(cause: Cause) -> Evidence:
     """Return where the log reports a recompile, with torch's words about the chosen entry."""
     origin = cause.recompile.failures_origin or cause.recompile.origin
-    return evidence_at(origin, cause.chosen.reported.text)
+    return evidence_at(origin, cause.chosen.reported.text.strip() or NO_REASON)
 
 
 def evidence_at(origin: Origin, text: str) -> Evidence:

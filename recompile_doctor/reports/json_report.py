@@ -7,6 +7,7 @@ import msgspec
 from recompile_doctor.diagnosis.finding import Evidence, Finding, UserLocation
 from recompile_doctor.model.frame import FrameKey
 from recompile_doctor.reports.document import Document, FrameSummary, Summary, UnreadSummary
+from recompile_doctor.reports.source_lines import code_of
 from recompile_doctor.reports.words import recompile_name
 
 # 1: the first.
@@ -112,7 +113,12 @@ def _finding(finding: Finding, document: Document) -> dict[str, Any]:
 
 def _location(location: UserLocation) -> dict[str, Any]:
     frame = location.frame
-    return {"file": frame.file, "line": frame.line, "function": frame.function}
+    return {
+        "file": frame.file,
+        "line": frame.line,
+        "function": frame.function,
+        "code": code_of(frame),
+    }
 
 
 def _evidence(evidence: Evidence) -> dict[str, Any]:

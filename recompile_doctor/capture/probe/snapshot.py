@@ -5,12 +5,16 @@ A first version is written when torch._dynamo is imported, with ``complete`` fal
 process that is killed still says which torch it had.
 """
 
+from __future__ import annotations
+
 import atexit
 import json
 import logging
 import os
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 FORMAT = 1
 _RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "GROUP_RANK", "SLURM_PROCID")
@@ -30,18 +34,18 @@ _SILENT = logging.INFO
 class _Process:
     """What is known of this process besides what torch knows; a fork starts anew."""
 
-    def __init__(self):
-        self.logs = None
-        self.note = None
-        self.parent = None  # pid of the process that this one was forked from
+    def __init__(self) -> None:
+        self.logs: Any = None
+        self.note: Callable[[str], None] = lambda what: None
+        self.parent: int | None = None  # pid of the process that this one was forked from
         self.since = 0.0  # what was compiled before is the parent's
-        self.counted = {}  # the counters then
+        self.counted: dict[str, dict[str, int]] = {}  # the counters then
 
 
 _process = _Process()
 
 
-def install(logs, *, note):
+def install(logs: Any, *, note: Callable[[str], None]) -> None:
     """Write the snapshot when this process ends, or one that is forked from it."""
     _process.logs = logs
     _process.note = note
@@ -50,13 +54,13 @@ def install(logs, *, note):
         os.register_at_fork(after_in_child=_after_fork)
 
 
-def write_early():
+def write_early() -> None:
     """Write what is known when torch._dynamo is imported."""
     if not _is_compile_worker():
         _write(_describe(complete=False))
 
 
-def _write_at_exit():
+def _write_at_exit() -> None:
     try:
         if "torch._dynamo.utils" in sys.modules and not _is_compile_worker():
             content = _describe(complete=True)
@@ -66,7 +70,7 @@ def _write_at_exit():
         _process.note("the snapshot could not be written")
 
 
-def _after_fork():
+def _after_fork() -> None:
     try:
         _process.parent = os.getppid()
         _process.since = time.time()
@@ -74,27 +78,27 @@ def _after_fork():
         if "multiprocessing.util" in sys.modules:
             # multiprocessing ends its children with os._exit, after its own finalizers, and
             # clears those that were there before the fork; so ask to be called after that.
-            util = sys.modules["multiprocessing.util"]
+            util: Any = sys.modules["multiprocessing.util"]
             util.register_after_fork(_process, _add_finalizer)
     except Exception:  # noqa: BLE001 - no failure may reach the program
         _process.note("a forked process could not be followed")
 
 
-def _add_finalizer(_):
-    util = sys.modules["multiprocessing.util"]
+def _add_finalizer(process: _Process) -> None:
+    util: Any = sys.modules["multiprocessing.util"]
     util.Finalize(None, _write_at_exit, exitpriority=-1000)
 
 
-def _is_compile_worker():
+def _is_compile_worker() -> bool:
     # Inductor's own worker processes: they run no code of the user.
     return "torch._inductor.compile_worker.__main__" in sys.modules or any(
         "compile_worker" in argument for argument in sys.argv[:2]
     )
 
 
-def _describe(*, complete):
-    torch = sys.modules["torch"]
-    content = {
+def _describe(*, complete: bool) -> dict[str, Any]:
+    torch: Any = sys.modules["torch"]
+    content: dict[str, Any] = {
         "format": FORMAT,
         "pid": os.getpid(),
         "parent_pid": os.getppid(),
@@ -111,14 +115,14 @@ def _describe(*, complete):
         "logging": {"text": [], "trace": []},
     }
     if complete:
-        content["devices"] = _devices(torch)
+        content["devices"] = _devices()
         content["counters"] = _difference(_counters(), _process.counted)
         content["compilations"], content["compilations_limit"] = _compilations()
         content["logging"] = _silenced()
     return content
 
 
-def _counters():
+def _counters() -> dict[str, dict[str, int]]:
     utils = sys.modules.get("torch._dynamo.utils")
     counters = getattr(utils, "counters", None) or {}
     return {
@@ -128,7 +132,9 @@ def _counters():
     }
 
 
-def _difference(now, before):
+def _difference(
+    now: dict[str, dict[str, int]], before: dict[str, dict[str, int]]
+) -> dict[str, dict[str, int]]:
     result = {}
     for group, counts in now.items():
         earlier = before.get(group, {})
@@ -142,8 +148,8 @@ def _difference(now, before):
     return result
 
 
-def _compilations():
-    utils = sys.modules["torch._dynamo.utils"]
+def _compilations() -> tuple[list[dict[str, Any]], int | None]:
+    utils: Any = sys.modules["torch._dynamo.utils"]
     if not hasattr(utils, "get_compilation_metrics"):
         return [], None
     kept = getattr(utils, "_compilation_metrics", None)
@@ -155,20 +161,20 @@ def _compilations():
     return compilations, getattr(kept, "maxlen", None)
 
 
-def _plain(value):
+def _plain(value: Any) -> bool | int | float | str | None:
     return value if value is None or isinstance(value, (bool, int, float)) else str(value)
 
 
-def _devices(torch):
-    cuda = sys.modules.get("torch.cuda")
+def _devices() -> list[str]:
+    cuda: Any = sys.modules.get("torch.cuda")
     if cuda is None or not cuda.is_initialized():
         return []
     return [str(cuda.get_device_name(index)) for index in range(cuda.device_count())]
 
 
-def _silenced():
+def _silenced() -> dict[str, list[str]]:
     """Return what hinders our lines now, as short sentences, for the text and for the trace."""
-    internal = sys.modules["torch._logging._internal"]
+    internal: Any = sys.modules["torch._logging._internal"]
     text = []
     if logging.root.manager.disable >= _SILENT:
         text.append(f"logging.disable({logging.root.manager.disable}) was called")
@@ -196,7 +202,7 @@ def _silenced():
     return {"text": text, "trace": trace}
 
 
-def _write(content):
+def _write(content: dict[str, Any]) -> None:
     folder = os.path.join(os.environ["RECOMPILE_DOCTOR_BUNDLE"], "probe")  # noqa: PTH118
     path = os.path.join(folder, f"{content['pid']}.json")  # noqa: PTH118
     temporary = path + ".tmp"

@@ -7,13 +7,21 @@ torch has set its logging up: with a handler that writes to the bundle, and with
 torch's own handlers that drops what the user's settings alone would not have printed.
 """
 
+from __future__ import annotations
+
 import logging
 import os
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 
 _OURS_FOR_THEIRS = {"recompiles_verbose": "recompiles"}
+_MARK = "recompile_doctor"  # among the enabled artifacts, where ours are
 
 
-def install(internal, *, note, on_dynamo):
+def install(
+    internal: ModuleType, *, note: Callable[[str], None], on_dynamo: Callable[[], None]
+) -> TorchLogs:
     """Take over the set-up of logging in ``torch._logging._internal`` and return the object."""
     logs = TorchLogs(internal, note, on_dynamo)
     logs.wrap()
@@ -23,26 +31,29 @@ def install(internal, *, note, on_dynamo):
 class TorchLogs:
     """What we added to torch's logging, beside what the user asked for."""
 
-    def __init__(self, internal, note, on_dynamo):
-        self._internal = internal
+    def __init__(
+        self, internal: ModuleType, note: Callable[[str], None], on_dynamo: Callable[[], None]
+    ) -> None:
+        self._internal: Any = internal
         self._note = note
         self._on_dynamo = on_dynamo
-        self._init_logs = internal._init_logs
-        self._configure = internal.configure_artifact_log
+        self._init_logs: Callable[..., None] = internal._init_logs
+        self._configure: Callable[[logging.Logger], None] = internal.configure_artifact_log
         folder = os.path.join(os.environ["RECOMPILE_DOCTOR_BUNDLE"], "logs")  # noqa: PTH118
         self.file = ProcessFile(folder, note)
         # Not torch's default formatter: a TORCH_LOGS_FORMAT of the user would make it unreadable.
         self.file.setFormatter(internal.TorchLogsFormatter())
-        self.artifacts = set()  # that we enabled and the user did not
-        self.raised = {}  # logger name -> (our level, the user's)
-        self._stand_ins = set()  # artifacts of ours that torch prints in place of one of the user's
+        self.artifacts: set[str] = set()  # that we enabled and the user did not
+        self.raised: dict[str, tuple[int, int]] = {}  # logger name -> (our level, the user's)
+        # Artifacts of ours that torch prints in place of one of the user's.
+        self._stand_ins: set[str] = set()
 
-    def wrap(self):
+    def wrap(self) -> None:
         """Put our functions in the place of torch's."""
         self._internal._init_logs = self._init
         self._internal.configure_artifact_log = self._configure_artifact
 
-    def _init(self, *args, **kwargs):
+    def _init(self, *args: Any, **kwargs: Any) -> None:
         try:
             self._withdraw()
         except Exception:  # noqa: BLE001 - no failure may reach the program
@@ -54,7 +65,7 @@ class TorchLogs:
         except Exception:  # noqa: BLE001 - no failure may reach the program
             self._note("our log settings could not be added")
 
-    def _configure_artifact(self, log):
+    def _configure_artifact(self, log: logging.Logger) -> None:
         self._configure(log)
         try:
             if log.name == "torch._dynamo.guards.__recompiles":
@@ -62,14 +73,18 @@ class TorchLogs:
         except Exception:  # noqa: BLE001 - no failure may reach the program
             self._note("the start of torch._dynamo could not be noted")
 
-    def _withdraw(self):
-        self._internal.log_state.artifact_names.difference_update(self.artifacts)
+    def _withdraw(self) -> None:
+        # torch._logging.set_logs has emptied the state before it gets here, and what is in it now
+        # is the user's, also where it has the name of one of ours.
+        enabled = self._internal.log_state.artifact_names
+        if _MARK in enabled:
+            enabled.difference_update(self.artifacts, {_MARK})
         self.artifacts = set()
         self.raised = {}
         for name in self._internal.log_registry.get_log_qnames():
             logging.getLogger(name).removeHandler(self.file)
 
-    def _add(self):
+    def _add(self) -> None:
         internal = self._internal
         registry = internal.log_registry
         state = internal.log_state
@@ -83,7 +98,7 @@ class TorchLogs:
         self._stand_ins = {
             name for name in self.artifacts if _OURS_FOR_THEIRS.get(name) in state.artifact_names
         }
-        for name in self.artifacts:
+        for name in (*self.artifacts, _MARK):
             state.enable_artifact(name)
         for name in registry.get_artifact_log_qnames():
             self._configure(logging.getLogger(name))
@@ -93,24 +108,24 @@ class TorchLogs:
                 handler.addFilter(self.wanted_by_user)
             logger.addHandler(self.file)
 
-    def wanted_by_user(self, record):
+    def wanted_by_user(self, record: logging.LogRecord) -> bool:
         """Say whether the user's settings alone would have printed ``record``."""
         try:
             return self._is_wanted(record)
         except Exception:  # noqa: BLE001 - rather a line too many than one lost
             return True
 
-    def _is_wanted(self, record):
-        logger = logging.getLogger(record.name)
+    def _is_wanted(self, record: logging.LogRecord) -> bool:
+        logger: logging.Logger | None = logging.getLogger(record.name)
         artifact = getattr(logger, "artifact_name", None)
-        if artifact in self.artifacts:
+        if logger is not None and artifact in self.artifacts:
             if artifact in self._stand_ins:
                 return True
             if self._internal.log_registry.is_off_by_default(artifact):
                 return False
             logger = logger.parent
         while logger is not None:
-            ours, theirs = self.raised.get(logger.name, (None, None))
+            ours, theirs = self.raised.get(logger.name, (None, 0))
             level = theirs if logger.level == ours else logger.level
             if level:
                 return record.levelno >= level
@@ -124,14 +139,15 @@ class ProcessFile(logging.Handler):
     Each record is one ``write`` without a buffer, so nothing is lost when the process is killed.
     """
 
-    def __init__(self, folder, note):
+    def __init__(self, folder: str, note: Callable[[str], None]) -> None:
         super().__init__()
         self._folder = folder
         self._note = note
-        self._pid = None
-        self._descriptor = None
+        self._pid = -1
+        self._descriptor = -1
+        self._failed = False
 
-    def emit(self, record):
+    def emit(self, record: logging.LogRecord) -> None:
         """Write the record, and drop it where that is impossible: a full disk is our trouble."""
         try:
             data = (self.format(record) + "\n").encode("utf-8", "backslashreplace")
@@ -139,11 +155,11 @@ class ProcessFile(logging.Handler):
             while data:
                 data = data[os.write(descriptor, data) :]
         except Exception:  # noqa: BLE001 - logging would print a traceback into the program
-            if self._descriptor != -1:
-                self._descriptor = -1
+            if not self._failed:
+                self._failed = True
                 self._note("a log line could not be written")
 
-    def _open(self):
+    def _open(self) -> int:
         if self._pid != os.getpid():
             self._pid = os.getpid()
             path = os.path.join(self._folder, f"{self._pid}.log")  # noqa: PTH118
@@ -151,7 +167,7 @@ class ProcessFile(logging.Handler):
         return self._descriptor
 
 
-def keep_trace(trace_log, handler):
+def keep_trace(trace_log: logging.Logger, handler: logging.Handler) -> None:
     """Keep the trace going when the program disables logging; nobody sees it but us.
 
     ``logging.disable`` and a ``dictConfig`` with ``disable_existing_loggers`` (its default) would
@@ -162,20 +178,21 @@ def keep_trace(trace_log, handler):
     if not issubclass(kind, _KeptLogger):
         trace_log.__class__ = type("KeptTraceLogger", (_KeptLogger, kind), {})
     # dictConfig closes each handler in this list; a closed trace goes on in a second file.
-    with logging._lock:
-        logging._handlerList[:] = [ref for ref in logging._handlerList if ref() is not handler]
+    private: Any = logging
+    with private._lock:
+        private._handlerList[:] = [ref for ref in private._handlerList if ref() is not handler]
 
 
 class _KeptLogger(logging.Logger):
     @property
-    def disabled(self):
+    def disabled(self) -> bool:
         """Return False, whatever was set."""
         return False
 
     @disabled.setter
-    def disabled(self, value):
-        """Remember what was set, for the report."""
-        self.__dict__["disabled"] = value
+    def disabled(self, value: bool) -> None:
+        """Ignore what was set."""
 
-    def isEnabledFor(self, level):
+    def isEnabledFor(self, level: int) -> bool:
+        """Say whether the logger's level lets ``level`` pass, without ``logging.disable``."""
         return level >= self.getEffectiveLevel()

@@ -64,5 +64,5 @@ class ColdCacheEntry(PlainRule[DeadReference]):
         return (None if source is None else str(source)), None
 
     def message(self, failure: DeadReference) -> str:
-        """Return what died, in torch's words."""
-        return failure.detail
+        """Return what died, by torch's name of it."""
+        return f"{failure.detail} died, and with it the graph that was guarded on it"

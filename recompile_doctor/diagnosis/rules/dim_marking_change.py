@@ -68,7 +68,7 @@ class DimMarkingChange(RecompileRule):
         return Claim(
             source=source,
             dim=dim,
-            message=f"the marks of {source or 'a tensor'} differ between calls: {failure.detail}",
+            message=f"{source or 'a tensor'} came with other marks than the graph was made for",
             why="the marks on a tensor are guarded: a graph made without the mark does not serve "
             "a marked tensor, nor the other way round",
             location=call_location(cause.recompile) or definition(cause.recompile.frame),
@@ -89,10 +89,9 @@ def _marked(named: str | None, cause: Cause) -> tuple[str | None, int | None]:
         if named in (None, source):
             return source, dim
     sources = {each.source for each in (*new.marks, *(old.marks if old else ()))}
-    sources = {each for each in sources if named in (None, each)}
-    if len(sources) != 1:
-        return named, None
-    source = sources.pop()
+    if named is None and len(sources) != 1:
+        return None, None
+    source = named or sources.pop()
     dims = _dims(new, source) ^ (_dims(old, source) if old is not None else set())
     return source, dims.pop() if len(dims) == 1 else None
 

@@ -27,7 +27,7 @@ class PinnedDimension(SizeRule):
 
     The reason looks like that of a dimension that was never dynamic. The difference stands
     where the entry was compiled: a symbol was created for the size and then replaced by a
-    number (in the text log `set_replacement s77 = 4 (range_refined_to_singleton)`).
+    number (in the text log `set_replacement s10 = 4 (range_refined_to_singleton)`).
 
     ## What to do
 

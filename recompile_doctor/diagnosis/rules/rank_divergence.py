@@ -26,11 +26,13 @@ class RankDivergence(Rule):
     ## Evidence
 
     ```
-    [rank1]: tensor 'rows' size mismatch at index 0. expected 6, actual 9
+    tensor 'rows' size mismatch at index 0. expected 6, actual 9
     ```
 
+    This line stands in the log of rank 1 alone.
+
     The recompiles of the rank that has most of them are the evidence; the finding lists the
-    counts of all. A log of one rank only cannot show it.
+    counts of all ranks. A log of one rank only cannot show it.
 
     ## What to do
 

@@ -5,6 +5,12 @@ from recompile_doctor.diagnosis.locate import call_location, definition
 from recompile_doctor.diagnosis.rule import Claim, Examination, RecompileRule
 from recompile_doctor.model.reason import GuardFailure
 
+_UNKNOWN = "no rule knows this reason; it is shown in torch's words"
+_EMPTY = (
+    "every guard passed when torch looked for the reason; up to 2.9 it says no more, also when "
+    "only the backend object differs"
+)
+
 
 class UnattributedRecompile(RecompileRule):
     """A recompile whose reason no other rule claims. It must stand last in the list of rules.
@@ -57,10 +63,11 @@ class UnattributedRecompile(RecompileRule):
             return None
         if cause.recompile.key in examination.explained:
             return None
+        text = failure.text.strip()
         return Claim(
             source=None if failure.source is None else str(failure.source),
             dim=None,
-            message=f"torch says: {failure.text.strip()}",
-            why="no rule knows this reason; it is shown in torch's words",
+            message=f"torch says: {text}" if text else "torch gives no reason for this recompile",
+            why=_UNKNOWN if text else _EMPTY,
             location=call_location(cause.recompile) or definition(cause.recompile.frame),
         )

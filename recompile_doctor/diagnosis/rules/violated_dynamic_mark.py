@@ -8,6 +8,7 @@ from recompile_doctor.diagnosis.finding import (
     Disposition,
     Finding,
     LocationRole,
+    Severity,
     UserLocation,
 )
 from recompile_doctor.diagnosis.locate import definition
@@ -100,6 +101,7 @@ class ViolatedDynamicMark(Rule):
             evidence=tuple(evidence_at(each.origin, each.message) for each in violations[:5]),
             confidence=Confidence.OBSERVED,
             disposition=Disposition.FIXABLE,
+            severity=Severity.HIGH,
             values=() if first.value is None else (first.value,),
             location=UserLocation(stack[-1], LocationRole.ASKED) if stack else definition(frame),
         )

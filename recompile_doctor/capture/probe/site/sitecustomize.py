@@ -1,30 +1,38 @@
 """Starts the probe in each Python of the user's program, then runs the next ``sitecustomize``.
 
 A Python that never imports torch pays for two dictionary look-ups and one finder in
-``sys.meta_path``, so nothing is imported here that Python has not imported for itself.
+``sys.meta_path``: nothing is imported here that Python has not imported for itself.
 """
+
+from __future__ import annotations
 
 import os
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # elsewhere type imports are imports; here they would cost each Python 5 ms
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any
 
 _SITE = __file__.rpartition(os.sep)[0]  # as spelled in PYTHONPATH and so in sys.path
 _TORCH_LOGGING = "torch._logging._internal"
 
 
-def _note(what):
+def _note(what: str) -> None:
     """Leave a note about a failure in the bundle; the program itself must not notice."""
     try:
         import traceback
 
         folder = os.environ["RECOMPILE_DOCTOR_BUNDLE"]
-        path = os.sep.join((folder, "probe", f"{os.getpid()}.failure.txt"))
+        path = f"{folder}/probe/{os.getpid()}.failure.txt"
         with open(path, "a", encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs start-up
             file.write(f"{what}\n{traceback.format_exc()}\n")
     except Exception:  # noqa: BLE001 - nobody is left to tell
         return
 
 
-def _take_back(name):
+def _take_back(name: str) -> None:
     """Give a variable the user's value again, unless somebody has set it since."""
     ours = os.environ.get("RECOMPILE_DOCTOR_SET_" + name)
     if ours is None or os.environ.get(name) != ours:
@@ -36,19 +44,22 @@ def _take_back(name):
         os.environ[name] = theirs
 
 
-def _start_probe(torch_logging):
+def _start_probe(torch_logging: ModuleType) -> None:
     """Load the probe by path and let it take over torch's logging."""
-    import importlib.util
+    from importlib import import_module
+    from importlib.util import module_from_spec, spec_from_file_location
 
     folder = _SITE.rpartition(os.sep)[0]
     name = "recompile_doctor_probe"
-    spec = importlib.util.spec_from_file_location(
+    spec = spec_from_file_location(
         name, folder + os.sep + "__init__.py", submodule_search_locations=[folder]
     )
-    sys.modules[name] = importlib.util.module_from_spec(spec)
+    if spec is None or spec.loader is None:
+        raise ImportError(name)
+    sys.modules[name] = module_from_spec(spec)
     spec.loader.exec_module(sys.modules[name])
-    snapshot = importlib.import_module(name + ".snapshot")
-    torch_logs = importlib.import_module(name + ".torch_logs")
+    snapshot = import_module(name + ".snapshot")
+    torch_logs = import_module(name + ".torch_logs")
     logs = torch_logs.install(torch_logging, note=_note, on_dynamo=snapshot.write_early)
     snapshot.install(logs, note=_note)
 
@@ -62,7 +73,9 @@ class _WaitForTorch:
 
     busy = False
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(
+        self, name: str, path: Any = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         """Return the spec that the other finders have for torch's logging, with the probe added."""
         if name != _TORCH_LOGGING or self.busy:
             return None
@@ -79,7 +92,7 @@ class _WaitForTorch:
         finally:
             self.busy = False
 
-    def _ask_others(self, name, path, target):
+    def _ask_others(self, name: str, path: Any, target: ModuleType | None) -> ModuleSpec | None:
         for finder in sys.meta_path:
             if finder is not self and hasattr(finder, "find_spec"):
                 spec = finder.find_spec(name, path, target)
@@ -87,11 +100,11 @@ class _WaitForTorch:
                     return spec
         return None
 
-    def _add_probe(self, loader):
+    def _add_probe(self, loader: Any) -> None:
         # On the instance: the loader keeps its class, which inspect and linecache look at.
         execute = loader.exec_module
 
-        def exec_module(module):
+        def exec_module(module: ModuleType) -> None:
             del loader.exec_module
             if self in sys.meta_path:
                 sys.meta_path.remove(self)
@@ -104,14 +117,14 @@ class _WaitForTorch:
         loader.exec_module = exec_module
 
 
-def _run_next():
+def _run_next() -> None:
     """Import the ``sitecustomize`` that Python would have found without ours.
 
     What it raises is left to Python, which reports it as it would have done without us.
     """
     ours = sys.modules.pop("sitecustomize", None)
     try:
-        import sitecustomize  # noqa: F401
+        __import__("sitecustomize")
     except ImportError as error:
         if error.name != "sitecustomize":
             raise
