@@ -211,11 +211,10 @@ def is_module_tensor(source: Source) -> bool:
 def _values(compilation: Compilation) -> Iterator[tuple[Place, int]]:
     """Yield the sizes and ints of one compile: described inputs, and hints of symbols."""
     for each in compilation.inputs:
-        source = parse_source(each.source)
-        if _is_input(source):
-            for dim, size in enumerate(each.sizes):
-                if size is not None:
-                    yield Place(each.source, dim), size
+        if _is_input(parse_source(each.source)):
+            for dim, length in enumerate(each.sizes):
+                if length is not None:
+                    yield Place(each.source, dim), length
     described = {each.source for each in compilation.inputs}
     for symbol in compilation.symbols:
         if symbol.hint is None or not symbol.hint.lstrip("-").isdigit():

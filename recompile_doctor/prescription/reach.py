@@ -25,9 +25,8 @@ def reach_of(mark: Mark) -> Reach:
     source = parse_source(mark.source)
     if mark.dim is None or not isinstance(source.root, Local) or source.is_resume_stack:
         return Reach.LIST
-    if mark.frame is not None and mark.frame.function is not None:
-        if resume_point(mark.frame.function) is not None:
-            return Reach.LIST
+    if mark.frame is not None and resume_point(mark.frame.function or "") is not None:
+        return Reach.LIST
     if is_module_tensor(source) or _through_module(source):
         return Reach.LIST
     return Reach.CODE

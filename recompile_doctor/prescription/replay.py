@@ -4,8 +4,8 @@ An estimate. Only calls that torch compiled are in a log, and of each cached ent
 failed guard, not all of them. Torch's rules (torch/_dynamo/pgo.py and variables/builder.py): the
 first size of a dimension is a constant; when it changes, the dimension is dynamic from the next
 compile on; 0 and 1 are constants always. A dimension that is marked dynamic skips the warm-up, an
-unbacked one takes every size, a static one none but its own. Ints do the same, but a marked int has no special
-0 and 1. Guards that are not about sizes stay as they were.
+unbacked one takes every size, a static one none but its own. Ints do the same, but a marked int
+has no special 0 and 1. Guards that are not about sizes stay as they were.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -272,13 +272,14 @@ class _Suggesting:
                 "differ raises an error"
             )
         if any(mark.minimum == 1 for mark in marks):
-            yield "size 0 was never seen where min=1 is promised; an empty input then raises an error"
+            yield "size 0 was never seen where min=1 is promised; an empty input raises an error"
         if self.bounds and any(mark.maximum is not None for mark in marks):
             yield "a size outside the promised bounds raises an error"
         if places:
             yield (
-                "what depends on data becomes an unbacked size or number: code that branches on it "
-                "fails instead of breaking the graph (a tolist() in a comprehension ends the program)"
+                "what depends on data becomes an unbacked size or number: code that branches on "
+                "it fails instead of breaking the graph (a tolist() in a comprehension ends the "
+                "program)"
             )
         if self.diagnosis.run.limit_hits:
             yield "the recompile limit hid later calls: run again, and diagnose again"
