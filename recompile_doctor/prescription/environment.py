@@ -18,7 +18,7 @@ import yaml
 from recompile_doctor.events.vocabulary import MarkKind
 from recompile_doctor.model.source import parse_source
 from recompile_doctor.prescription.marks import Flag, Mark
-from recompile_doctor.prescription.observed import is_module_tensor
+from recompile_doctor.prescription.observed import ALL_MEMBERS, is_module_tensor
 from recompile_doctor.torch_compat import TorchFeatures
 
 DYNAMIC = "TORCH_COMPILE_DYNAMIC_SOURCES"
@@ -170,6 +170,8 @@ class _Writer:
                 return f"{torch} has no {name}"
         if features.source_patterns:
             return None
+        if mark.source.endswith(ALL_MEMBERS):
+            return f"{torch} takes exact names only"
         if " " in mark.source or "," in mark.source:
             return f"{torch} takes exact names only, without spaces and commas"
         return None
@@ -190,7 +192,12 @@ class _Writer:
 
 
 def entry_for(source: str, others: Iterable[str] = ()) -> str:
-    """Return the list entry that hits exactly ``source``: its plain name where that is safe."""
+    """Return the list entry that hits exactly ``source``: its plain name where that is safe.
+
+    A source that stands for all members of a container hits all of them, and nothing else.
+    """
+    if source.endswith(ALL_MEMBERS):
+        return _escaped_text(source.removesuffix(ALL_MEMBERS)) + r"\[.*\]\Z"
     if _plain_is_safe(source, others):
         return source
     return escaped_entry(source)
@@ -213,7 +220,11 @@ _ENDS_AS_DIMENSION = re.compile(r":\d+$")
 
 def escaped_entry(source: str) -> str:
     r"""Return a regular expression that matches ``source`` alone: ``L\['a\x2cb'\]\Z``."""
-    return "".join(_escaped(character) for character in source) + r"\Z"
+    return _escaped_text(source) + r"\Z"
+
+
+def _escaped_text(text: str) -> str:
+    return "".join(_escaped(character) for character in text)
 
 
 def _escaped(character: str) -> str:

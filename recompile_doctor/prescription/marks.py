@@ -11,7 +11,8 @@ from recompile_doctor.model.frame import FrameKey
 class Mark:
     """How torch is to treat one dimension of a source, or a source that is an int.
 
-    ``source`` is torch's full name (``L['x']``); ``dim`` is None for an int. Marks with the same
+    ``source`` is torch's full name (``L['x']``); ``dim`` is None for an int. A source that ends in
+    ``[...]`` stands for every member of a container, also those to come. Marks with the same
     ``shape_group`` are promised to be equal in every call (``shape_id``). ``minimum`` and
     ``maximum`` are promised bounds, both inclusive; ``hint`` is a typical size for which torch
     may optimise. Groups, bounds and hints exist for unbacked marks only.

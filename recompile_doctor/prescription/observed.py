@@ -43,6 +43,7 @@ class Place:
 
 
 INT = -1
+ALL_MEMBERS = "[...]"  # at the end of a mark's source: every member of a container
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +207,14 @@ def is_module_tensor(source: Source) -> bool:
         or (isinstance(step, Item) and step.key in names)
         for step in source.steps
     )
+
+
+def container_of(text: str) -> str | None:
+    """Return the source of the list or dict that a source is a member of, or None."""
+    source = parse_source(text)
+    if not source.steps or not isinstance(source.steps[-1], Item):
+        return None
+    return str(source.parent())
 
 
 def _values(compilation: Compilation) -> Iterator[tuple[Place, int]]:

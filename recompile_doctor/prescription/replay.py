@@ -8,7 +8,7 @@ unbacked one takes every size, a static one none but its own. Ints do the same, 
 has no special 0 and 1. Guards that are not about sizes stay as they were.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -24,9 +24,18 @@ from recompile_doctor.model.reason import (
     SizeMismatch,
     ValueMismatch,
 )
+from recompile_doctor.model.run import CompileKey
 from recompile_doctor.model.source import SizeSource, Source, parse_source
 from recompile_doctor.prescription.marks import Mark
-from recompile_doctor.prescription.observed import Call, ObservedFrame, Place, size_place
+from recompile_doctor.prescription.observed import (
+    ALL_MEMBERS,
+    INT,
+    Call,
+    ObservedFrame,
+    Place,
+    container_of,
+    size_place,
+)
 
 _DEFAULT_LIMIT = 8
 _GENERAL = 2  # the smallest size that a dynamic dimension stands for
@@ -84,18 +93,21 @@ class _Replay:
     _mode: _Mode = field(init=False)
     _symbolic: frozenset[str] = field(init=False)
     _guards: tuple[Expression, ...] = field(init=False)
+    _holds: dict[tuple[Expression, CompileKey], bool | None] = field(init=False)
 
     def __post_init__(self) -> None:
         self._kinds = {
-            Place(mark.source, -1 if mark.dim is None else mark.dim): mark.kind
+            place: mark.kind
             for mark in self.marks
             if _holds_in(mark.frame, self.frame)
+            for place in _places_of(mark, self.frame)
         }
         self._mode = _mode_of(self.frame)
         self._symbolic = frozenset(
             symbol.source for call in self.frame.calls for symbol in call.compilation.symbols
         )
         self._guards = tuple(self._branches())
+        self._holds = {}
 
     def recompiles(self) -> int:
         """Return how often this code object is compiled again, over all processes."""
@@ -195,7 +207,7 @@ class _Replay:
             case ShapeGuardFailure():
                 return self._shape_guard_stays(failure, call)
             case ValueMismatch(source=Source() as source):
-                return Place(str(source), -1) not in self._kinds
+                return Place(str(source), INT) not in self._kinds
             case AttributeMissing(source=source, attribute="size", type_name="NoneType"):
                 return not self._views_are_unbacked(source)
             case _:
@@ -210,7 +222,7 @@ class _Replay:
         sizes = failure.sizes
         if not sizes:
             return not any(
-                isinstance(each, Source) and Place(str(each), -1) in self._kinds
+                isinstance(each, Source) and Place(str(each), INT) in self._kinds
                 for each in failure.variables
             )
         if failure.kind is ShapeGuardKind.EQUAL_SIZES and failure.duck_note:
@@ -222,8 +234,14 @@ class _Replay:
         return bool(unknown) and not self._all_unbacked(unknown)
 
     def _differ(self, guard: Expression, one: Call, other: Call) -> bool:
-        first, second = fails_for(guard, _sizes(one)), fails_for(guard, _sizes(other))
+        first, second = self._fails(guard, one), self._fails(guard, other)
         return first is not None and second is not None and first != second
+
+    def _fails(self, guard: Expression, call: Call) -> bool | None:
+        key = (guard, call.compilation.key)
+        if key not in self._holds:
+            self._holds[key] = fails_for(guard, _sizes(call))
+        return self._holds[key]
 
     def _branches(self) -> Iterable[Expression]:
         """Yield the guards that tell calls apart by more than 0 and 1: branches and ties."""
@@ -275,6 +293,17 @@ _TELL_APART = frozenset(
 
 def _holds_in(marked: FrameKey | None, frame: ObservedFrame) -> bool:
     return marked is None or marked == frame.key
+
+
+def _places_of(mark: Mark, frame: ObservedFrame) -> Iterator[Place]:
+    dim = INT if mark.dim is None else mark.dim
+    if not mark.source.endswith(ALL_MEMBERS):
+        yield Place(mark.source, dim)
+        return
+    container = mark.source.removesuffix(ALL_MEMBERS)
+    for place in frame.columns:
+        if place.dim == dim and container_of(place.source) == container:
+            yield place
 
 
 def _sizes(call: Call) -> Mapping[Variable, int]:

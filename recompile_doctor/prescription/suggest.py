@@ -18,8 +18,10 @@ from recompile_doctor.prescription.advice import advice_for
 from recompile_doctor.prescription.environment import FORCE_STATIC_PARAMETERS
 from recompile_doctor.prescription.marks import Advice, Flag, Mark, Prescription
 from recompile_doctor.prescription.observed import (
+    ALL_MEMBERS,
     ObservedFrame,
     Place,
+    container_of,
     is_module_tensor,
     observe,
     size_place,
@@ -46,6 +48,7 @@ _MARKABLE = frozenset(
         "stride-change",
     }
 )
+_CONTAINERS = frozenset({"container-keys-change", "container-length-change"})
 _FLAGS_FOR = {
     BreakMeaning.SCALAR: (CAPTURE_SCALARS,),
     BreakMeaning.SHAPE: (CAPTURE_SHAPES,),
@@ -69,10 +72,14 @@ def suggest(
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What to do about the places of one code object, and what may go wrong."""
+    """What to do about the places of one code object, and what may go wrong.
+
+    ``growing`` are the containers whose members change: a mark is for all of them.
+    """
 
     frame: ObservedFrame
     kinds: Mapping[Place, MarkKind] = field(default_factory=dict)
+    growing: frozenset[str | None] = frozenset()
     risks: tuple[str, ...] = ()
 
 
@@ -203,10 +210,16 @@ class _Suggesting:
 
     def _marks_of(self, plan: _Plan, *, full: bool) -> Iterator[Mark]:
         groups = _group_names(plan)
+        made: set[Mark] = set()
         for place, kind in plan.kinds.items():
-            mark = Mark(
-                place.source, None if place.is_int else place.dim, kind, frame=plan.frame.key
-            )
+            source = place.source
+            container = container_of(source)
+            if container in plan.growing and self.features.source_patterns:
+                source = f"{container}{ALL_MEMBERS}"
+            mark = Mark(source, None if place.is_int else place.dim, kind, frame=plan.frame.key)
+            if mark in made:
+                continue
+            made.add(mark)
             if full and kind is MarkKind.UNBACKED and reach_of(mark) is Reach.CODE:
                 mark = self._completed(mark, place, plan, groups.get(place))
             yield mark
@@ -232,6 +245,11 @@ class _Suggesting:
     ) -> Iterator[str]:
         """Yield the ids of the findings that a prescription is for."""
         marked = {(mark.source, mark.dim) for mark in marks}
+        containers = {
+            (mark.source.removesuffix(ALL_MEMBERS), mark.dim)
+            for mark in marks
+            if mark.source.endswith(ALL_MEMBERS)
+        }
         keys = {
             call.compilation.key
             for frame in frames
@@ -252,6 +270,11 @@ class _Suggesting:
             at = finding.location.frame if finding.location is not None else None
             if (
                 ((finding.source, finding.dim) in marked and recompiles & keys)
+                or (
+                    finding.source is not None
+                    and (container_of(finding.source), finding.dim) in containers
+                    and recompiles & keys
+                )
                 or (recompiles and recompiles <= gone)
                 or (finding.graph_breaks and at is not None and (at.file, at.line) in lines)
                 or (finding.rule == "recompile-limit-hit" and _is_of(finding, marks))
@@ -336,6 +359,7 @@ def _group_names(plan: _Plan) -> dict[Place, str]:
             and reach_of(Mark(place.source, place.dim, MarkKind.UNBACKED, frame=plan.frame.key))
             is Reach.CODE
         ]
+        members = [each for each in members if container_of(each.source) not in plan.growing]
         if len(members) > 1:
             first = members[0]
             short = "".join(
@@ -402,7 +426,12 @@ def _planned(frame: ObservedFrame, diagnosis: Diagnosis) -> _Plan:
             kinds[place] = MarkKind.UNBACKED if tied else MarkKind.DYNAMIC
         else:
             kinds[place] = MarkKind.UNBACKED
-    return _Plan(frame, kinds, tuple(risks))
+    growing = frozenset(
+        each.source
+        for each in diagnosis.findings
+        if each.rule in _CONTAINERS and any(ref.key in keys for ref in each.recompiles)
+    )
+    return _Plan(frame, kinds, growing, tuple(risks))
 
 
 def _places_to_mark(
