@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from recompile_doctor.bundle import Bundle, is_bundle, open_bundle
+from recompile_doctor.capture.applied import read_applied
 from recompile_doctor.capture.snapshot import Snapshot, read_snapshots
 from recompile_doctor.diagnosis.diagnose import Diagnosis, diagnose
 from recompile_doctor.diagnosis.finding import Disposition
@@ -97,9 +98,29 @@ def _bundle_notices(bundle: Bundle, run: Run) -> Iterator[Notice]:
             "program-failed",
             f"the program ended with exit code {manifest.exit_code}",
         )
+    yield from _not_applied(bundle)
     snapshots = [each for each in read_snapshots(bundle) if isinstance(each, Snapshot)]
     for snapshot in snapshots:
         yield from _silenced(snapshot, run)
+
+
+def _not_applied(bundle: Bundle) -> Iterator[Notice]:
+    """Yield a warning for what a prescription asked for and no process did."""
+    applied = read_applied(bundle)
+    for mark in applied.without_effect:
+        why = "; ".join(mark.problems) or f"torch never compiled {mark.function or 'its function'}"
+        yield Notice(
+            NoticeKind.WARNING,
+            "mark-without-effect",
+            f"the mark on dimension {mark.dim} of {mark.source} took no effect ({why})",
+        )
+    for name, result in applied.config.items():
+        if result != "set":
+            yield Notice(
+                NoticeKind.WARNING,
+                "mark-without-effect",
+                f"the setting {name} took no effect ({result})",
+            )
 
 
 def _silenced(snapshot: Snapshot, run: Run) -> Iterator[Notice]:
