@@ -85,7 +85,8 @@ def mark_call(mark: Mark, features: TorchFeatures) -> str:
     if mark.kind is MarkKind.STATIC:
         return f"torch._dynamo.mark_static({expression}, {mark.dim})"
     if mark.kind is MarkKind.DYNAMIC:
-        return f"torch._dynamo.mark_dynamic({expression}, {mark.dim})"
+        # mark_dynamic raises an error where the program needs one size; the list does not.
+        return f"torch._dynamo.maybe_mark_dynamic({expression}, {mark.dim})"
     options = []
     if mark.shape_group is not None and features.mark_groups:
         options.append(f"shape_id={mark.shape_group!r}")

@@ -1,7 +1,7 @@
 """Prescriptions for a terminal, as Markdown and as JSON; docs/suggest.schema.json describes it."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -130,10 +130,12 @@ def _lines(document: SuggestDocument, page: Page) -> Iterator[Text]:
             "yellow",
         )
     number = 0
+    risks: dict[str, int] = {}
     for rendering in document.renderings:
         if _changes(rendering.prescription):
             number += 1
             yield from _prescription(document, rendering, number, page)
+            yield from _risks(rendering.prescription, number, risks, page)
     yield from _advice(document, page)
     yield from _expected(document, page)
     yield from _next(document, page)
@@ -164,9 +166,21 @@ def _prescription(
         yield from wrapped(page, text, indent=_INDENT, hanging=2)
     for setting in rendering.environment.code_flags:
         yield Text(" " * _INDENT + page.safe(f"{setting.name} = {setting.value!r}"), "bold")
+
+
+def _risks(
+    prescription: Prescription, number: int, shown: dict[str, int], page: Page
+) -> Iterator[Text]:
+    """Yield each risk in full where it comes first, and a word about it later."""
+    earlier = {shown[each] for each in prescription.risks if each in shown}
+    if earlier:
+        numbers = ", ".join(map(str, sorted(earlier)))
+        yield Text.assemble(" " * _INDENT, ("risk: ", "yellow"), f"as for {numbers}")
     for risk in prescription.risks:
-        text = Text.assemble(("risk: ", "yellow"), page.safe(risk))
-        yield from wrapped(page, text, indent=_INDENT, hanging=2)
+        if risk not in shown:
+            shown[risk] = number
+            text = Text.assemble(("risk: ", "yellow"), page.safe(risk))
+            yield from wrapped(page, text, indent=_INDENT, hanging=2)
 
 
 def _explains(document: SuggestDocument, prescription: Prescription, page: Page) -> Iterator[Text]:
@@ -185,24 +199,29 @@ def _advice(document: SuggestDocument, page: Page) -> Iterator[Text]:
         return
     yield Text()
     yield Text("To rewrite", "bold underline")
-    shown: set[str] = set()
-    for text, advice in _by_text(document.advice):
+    for first, others in _by_kind(document):
         yield Text()
-        yield from wrapped(page, Text.assemble((advice[0].rule, "bold cyan")))
-        yield from wrapped(page, page.safe(text), indent=_INDENT)
-        example = advice[0].example
-        if example and example not in shown:
-            shown.add(example)
-            for line in example.rstrip("\n").split("\n"):
-                yield Text(" " * (2 * _INDENT) + page.safe(line), "dim")
+        yield from wrapped(page, Text.assemble((first.rule, "bold cyan")))
+        yield from wrapped(page, page.safe(first.text), indent=_INDENT)
+        if others:
+            yield from wrapped(
+                page, page.safe(f"The same for {', '.join(others)}."), indent=_INDENT
+            )
+        for line in first.example.rstrip("\n").split("\n") if first.example else ():
+            yield Text(" " * (2 * _INDENT) + page.safe(line), "dim")
 
 
-def _by_text(advice: Iterable[Advice]) -> list[tuple[str, list[Advice]]]:
-    """Return the advice with each text once."""
-    groups: dict[str, list[Advice]] = {}
-    for each in advice:
-        groups.setdefault(each.text, []).append(each)
-    return list(groups.items())
+def _by_kind(document: SuggestDocument) -> list[tuple[Advice, list[str]]]:
+    """Return the advice of each kind once, with the places of the findings that share it."""
+    places = {each.id: words.place(each) for each in document.findings}
+    groups: dict[tuple[str, str], list[Advice]] = {}
+    for each in document.advice:
+        groups.setdefault((each.rule, each.example), []).append(each)
+    made = []
+    for first, *others in groups.values():
+        named = dict.fromkeys(places.get(each.finding, "") for each in others)
+        made.append((first, [each for each in named if each]))
+    return made
 
 
 def _expected(document: SuggestDocument, page: Page) -> Iterator[Text]:
@@ -252,10 +271,11 @@ def _blocks(document: SuggestDocument) -> Iterator[str]:
     for rendering in document.renderings:
         if _changes(rendering.prescription):
             yield from _markdown_prescription(document, rendering)
-    for text, advice in _by_text(document.advice):
-        yield f"**Rewrite** ({code(advice[0].rule)}): {prose(text)}"
-        if advice[0].example:
-            yield code_block(advice[0].example, "python")
+    for first, others in _by_kind(document):
+        same = f" The same for {', '.join(map(code, others))}." if others else ""
+        yield f"**Rewrite** ({code(first.rule)}): {prose(first.text)}{same}"
+        if first.example:
+            yield code_block(first.example, "python")
     if document.expected:
         yield "\n".join(f"- {prose(expected_text(each))}" for each in document.expected)
 

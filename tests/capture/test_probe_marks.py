@@ -31,7 +31,7 @@ def mark_unbacked(
     t.marked.append(("unbacked", index, hint_override, shape_id))
 
 
-def mark_dynamic(t: Tensor, index: int) -> None:
+def maybe_mark_dynamic(t: Tensor, index: int) -> None:
     t.marked.append(("dynamic", index))
 
 
@@ -40,7 +40,8 @@ def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bundle:
     torch: Any = ModuleType("torch")
     torch.Tensor = Tensor
     decorators: Any = ModuleType("torch._dynamo.decorators")
-    decorators.mark_unbacked, decorators.mark_dynamic = mark_unbacked, mark_dynamic
+    decorators.mark_unbacked = mark_unbacked
+    decorators.maybe_mark_dynamic = maybe_mark_dynamic
     config: Any = ModuleType("torch._dynamo.config")
     config.recompile_limit = 8
     for module in (torch, decorators, config, ModuleType("torch._dynamo")):

@@ -202,3 +202,14 @@ def test_the_manifest_names_file_and_content(tmp_path: Path) -> None:
     file.write_text("prescription_version: 1\nid: b\n")
     assert content_name(file) != first
     assert first.startswith(str(file))
+
+
+def test_the_example_of_the_documentation_is_read(tmp_path: Path) -> None:
+    """docs/prescriptions.md shows a file that is one."""
+    page = (Path(__file__).parents[2] / "docs" / "prescriptions.md").read_text("utf-8")
+    example = page.partition("```yaml\n")[2].partition("```")[0]
+    file = tmp_path / "fix.yaml"
+    file.write_text(example, encoding="utf-8")
+    read = read_prescription(file)
+    assert (read.marks[0].shape_group, read.marks[0].minimum, read.marks[0].hint) == ("b", 1, 16)
+    assert read.config == (Flag("torch._dynamo.config.recompile_limit", 64),)

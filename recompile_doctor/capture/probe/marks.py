@@ -205,7 +205,9 @@ def _mark(tensor: Any, mark: dict[str, Any], result: dict[str, Any]) -> None:
     if dim >= tensor.dim():
         raise IndexError(f"it has {tensor.dim()} dimensions")
     if mark["kind"] == "dynamic":
-        decorators.mark_dynamic(tensor, dim)
+        # Not mark_dynamic, which raises an error where the program needs one size: like an entry
+        # of the dynamic list, this one gives way.
+        decorators.maybe_mark_dynamic(tensor, dim)
     elif mark["kind"] == "static":
         decorators.mark_static(tensor, dim)
     else:

@@ -85,8 +85,4 @@ for _ in range(2):
     print(y.sum())
 """,
     ),
-    "resume-function-churn": AdviceText(
-        "These recompiles come from a graph break: the function that goes on after it gets new "
-        "sizes and values each time. Without the break they do not occur.",
-    ),
 }
