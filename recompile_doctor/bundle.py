@@ -195,6 +195,14 @@ def is_bundle(path: Path) -> bool:
         return False
 
 
+def is_latest(bundle: Bundle) -> bool:
+    """Return whether ``bundle`` is the newest of the current folder."""
+    try:
+        return latest_bundle(bundle_root(Path.cwd())).path.resolve() == bundle.path.resolve()
+    except (DoctorError, OSError):
+        return False
+
+
 def find_bundle(root: Path, text: str) -> Bundle:
     """Return the bundle that ``text`` names: ``latest``, a name below ``root``, or a path."""
     if text == LATEST:

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import date
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-from recompile_doctor.bundle import Bundle, is_bundle, open_bundle
+from recompile_doctor.bundle import Bundle, is_bundle, is_latest, open_bundle
 from recompile_doctor.capture.applied import read_applied
 from recompile_doctor.capture.snapshot import Snapshot, read_snapshots
 from recompile_doctor.diagnosis.diagnose import Diagnosis, diagnose
@@ -21,10 +23,17 @@ from recompile_doctor.prescription.suggest import suggest as prescribe
 from recompile_doctor.reports.chain import Chain
 from recompile_doctor.reports.compose import STANDARD_INPUT, Context, compose
 from recompile_doctor.reports.document import Document, Notice, NoticeKind, SourceKind
+from recompile_doctor.reports.report_reader import read_report
+from recompile_doctor.reports.run_facts import facts_of
 from recompile_doctor.reports.suggest_report import SuggestDocument
 from recompile_doctor.reports.trace_back import trace_back
 from recompile_doctor.reports.words import recompile_name
 from recompile_doctor.torch_compat import NEWEST_MEASURED, features_of
+from recompile_doctor.verification.budget import Budget
+from recompile_doctor.verification.diff import Difference, compare
+from recompile_doctor.verification.facts import RunFacts
+from recompile_doctor.verification.gate import GateResult, check_run
+from recompile_doctor.verification.verdict import Judgement, judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +66,7 @@ def examine_bundle(bundle: Bundle, *, pages: Path | None = None) -> Examined:
     run = build_run(_bundle_events(bundle))
     context = Context(
         subject=_shown(bundle.path),
+        is_latest=is_latest(bundle),
         source=SourceKind.BUNDLE,
         torch_version=manifest.torch_version,
         run_seconds=manifest.wall_seconds,
@@ -94,7 +104,7 @@ def _bundle_notices(bundle: Bundle, run: Run) -> Iterator[Notice]:
         )
     elif manifest.exit_code:
         yield Notice(
-            NoticeKind.NOTE,
+            NoticeKind.WARNING,
             "program-failed",
             f"the program ended with exit code {manifest.exit_code}",
         )
@@ -125,7 +135,10 @@ def _not_applied(bundle: Bundle) -> Iterator[Notice]:
 
 def _silenced(snapshot: Snapshot, run: Run) -> Iterator[Notice]:
     """Yield a warning where torch counted more recompiles in a process than the logs hold."""
-    logged = [each for each in run.recompiles if each.key.process == str(snapshot.pid)]
+    # Refused compiles are in the logs too: torch gives them a reason like a recompile.
+    logged = [
+        each for each in run.compilations if each.failures and each.key.process == str(snapshot.pid)
+    ]
     missing = snapshot.recompiles - len(logged)
     why = "; ".join(dict.fromkeys((*snapshot.logging.trace, *snapshot.logging.text)))
     reason = f" ({why})" if why else ""
@@ -153,12 +166,17 @@ def _missing(snapshot: Snapshot, logged: Iterable[Compilation]) -> str:
     """Return torch's own reasons for the recompiles that the logs do not hold."""
     known = {str(each.key) for each in logged}
     lost = [
-        f"{each.co_name} {each.compile_id} ({(each.recompile_reason or '').splitlines()[0]})"
+        f"{each.co_name or 'a function'} {each.compile_id} ({_first_line(each.recompile_reason)})"
         for each in snapshot.compilations
         if each.recompile_reason and str(each.compile_id) not in known
     ]
     more = f" and {len(lost) - _MOST_MISSING} more" if len(lost) > _MOST_MISSING else ""
     return ", ".join(lost[:_MOST_MISSING]) + more
+
+
+def _first_line(text: str | None) -> str:
+    """Return the first line without runs of blanks, which torch pads its reasons with."""
+    return " ".join((text or "").split("\n", 1)[0].split())
 
 
 def explain_recompile(examined: Examined, name: str) -> tuple[Chain, ...]:
@@ -225,3 +243,62 @@ def suggest(
             if each.disposition is Disposition.EXPECTED and each.recompiles
         ),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Two runs, what differs between them, and the verdict on the second."""
+
+    difference: Difference
+    judgement: Judgement
+
+
+def compare_runs(before: Path | BinaryIO, after: Path | BinaryIO) -> Compared:
+    """Return what differs between two runs; each is a bundle, logs or a JSON report."""
+    difference = compare(run_facts(before), run_facts(after))
+    return Compared(difference, judge(difference))
+
+
+def run_facts(target: Path | BinaryIO) -> RunFacts:
+    """Return what a bundle, logs or a JSON report say of a run, for a comparison."""
+    if isinstance(target, Path) and is_bundle(target):
+        return bundle_facts(open_bundle(target))
+    if isinstance(target, Path):
+        report = (
+            read_report(target.read_bytes(), str(target)) if _looks_like_report(target) else None
+        )
+        return facts_of(report or examine(target).document)
+    if isinstance(target, BufferedReader) and target.peek(1)[:1] == b"{":
+        content = target.read()
+        report = read_report(content, STANDARD_INPUT)
+        return facts_of(report or examine(BytesIO(content)).document)
+    return facts_of(examine(target).document)
+
+
+def bundle_facts(bundle: Bundle, examined: Examined | None = None) -> RunFacts:
+    """Return what a bundle says of its run; ``examined`` is what was read of it already."""
+    return facts_of((examined or examine_bundle(bundle)).document, bundle.manifest)
+
+
+def hold_against(
+    facts: RunFacts,
+    budget: Budget,
+    *,
+    today: date,
+    baseline: Path | BinaryIO | None = None,
+) -> GateResult:
+    """Return whether a run keeps to its budget and is nowhere worse than a baseline."""
+    before = None if baseline is None else run_facts(baseline)
+    return check_run(facts, budget, today=today, baseline=before)
+
+
+def _looks_like_report(path: Path) -> bool:
+    """Return whether a file begins as a JSON report does; a log can be too large to try."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    return head.lstrip().startswith(b"{") and b'"format_version"' in head
+
+
+_HEAD = 4096

@@ -131,7 +131,7 @@ def find_cause(recompile: Compilation, index: EntryIndex) -> Cause:
     )
 
 
-_Distance = tuple[int, bool, bool, int, int, int]
+_Distance = tuple[int, bool, bool, bool, int, int, int]
 
 
 def _distance(
@@ -146,7 +146,8 @@ def _distance(
     right) is further away than any other: such guards stand before those on sizes and hide them.
     Among the others an entry whose sizes all fit is closest. Then come those that failed a guard
     on a symbol: what was compiled as a constant was never meant to be another. Of these the one
-    with fewest failures counts, of constant ones the most general, and the newest on a tie.
+    with fewest failures counts, of constant ones the most general, and the newest on a tie; a
+    graph for exactly 0 or 1 was never to become general, so it stands behind other constants.
     """
     values = [
         each for each in candidate.failures if _is_new_value(each, recompile, candidates, index)
@@ -158,6 +159,7 @@ def _distance(
         any(_is_size(each) for each in geometry)
         or (bool(values) and not _fits(recompile, candidate)),
         constant,
+        any(isinstance(each, SizeMismatch) and each.expected in _SPECIALIZED for each in geometry),
         -symbolic_sizes(candidate.entry) if constant else 0,
         len(candidate.failures),
         -_age_rank(candidate),
@@ -290,6 +292,7 @@ def _changed_sizes(
 
 
 # Torch specializes 0 and 1: a backed symbol stands for 2 and more.
+_SPECIALIZED = (0, 1)
 _SMALLEST_GENERAL_SIZE = 2
 
 

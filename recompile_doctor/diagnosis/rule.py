@@ -125,7 +125,7 @@ class RecompileRule(Rule):
         last = (observed or group.claims)[-1]
         values: tuple[str, ...] = ()
         if self.by_value:
-            values = examination.history.values(group.frame, lead.source, lead.dim)
+            values = examination.history.values(group.causes[0], lead.source, lead.dim)
         return Finding(
             rule=self.id,
             title=self.title,

@@ -34,6 +34,7 @@ from recompile_doctor.events.vocabulary import (
     RecompileLimitHit,
     RecompileReported,
     SourceMarked,
+    StackFrame,
     SymbolCreated,
     SymbolSpecialized,
     SymbolTracked,
@@ -445,8 +446,17 @@ def _freeze(draft: _Draft, frame: FrameKey, code_name: str | None, rank: int | N
         graphs=draft.logs[LogKind.TRACE].graphs if with_trace else None,
         finished=finished,
         backward_seconds=_first(each.backward_seconds for each in both),
-        callers=_first(each.started.callers for each in both if each.started) or (),
+        callers=_callers(both),
     )
+
+
+def _callers(both: tuple[_Facts, ...]) -> tuple[StackFrame, ...]:
+    """Return who called the compiled function: since 2.9 often told with a symbol only."""
+    told = (
+        *(facts.started.callers for facts in both if facts.started),
+        *(symbol.callers for facts in both for symbol in facts.symbols),
+    )
+    return next((each for each in told if each), ())
 
 
 def _report(both: tuple[_Facts, ...]) -> RecompileReported | None:

@@ -404,6 +404,11 @@ def _planned(frame: ObservedFrame, diagnosis: Diagnosis) -> _Plan:
                 f"{place} looks like it is 1 to broadcast, so it gets no mark: unbacked it would "
                 "raise an error"
             )
+    if any("_hooks[" in place.source for place in frame.columns):
+        risks.append(
+            "a hook of a module is part of the graph, and torch does not guard on hooks: with fewer "
+            "recompiles a hook that was added later may never run; compare the outputs"
+        )
     marked = [place for place in places if place not in frame.broadcast]
     unbacked = any(
         not place.is_int and place not in dynamic and _touches_special(frame, place)

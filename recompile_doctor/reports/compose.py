@@ -31,10 +31,14 @@ _FrameName = tuple[str | None, str | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a report knows beside the logs: the bundle's manifest, and what was noticed."""
+    """What a report knows beside the logs: the bundle's manifest, and what was noticed.
+
+    ``is_latest``: a command without a path reads the same bundle.
+    """
 
     subject: str
     source: SourceKind
+    is_latest: bool = False
     torch_version: str | None = None
     run_seconds: float | None = None
     notices: tuple[Notice, ...] = ()
@@ -57,7 +61,7 @@ def compose(diagnosis: Diagnosis, context: Context) -> Document:
         notices=(*context.notices, *_notices(run)),
         pages=context.pages,
     )
-    return replace(document, next_commands=tuple(_next_commands(document)))
+    return replace(document, next_commands=tuple(_next_commands(document, context)))
 
 
 def _summary(diagnosis: Diagnosis, frames: tuple[FrameSummary, ...], context: Context) -> Summary:
@@ -202,13 +206,14 @@ def _notices(run: Run) -> Iterable[Notice]:
         )
 
 
-def _next_commands(document: Document) -> Iterable[NextCommand]:
+def _next_commands(document: Document, context: Context) -> Iterable[NextCommand]:
     """Yield at most two commands: the whole chain of the costliest recompile, and its rule."""
     lead = next((each for each in document.findings if each.recompiles), None)
-    if lead is not None and lead.disposition is Disposition.FIXABLE:
+    readable = document.subject != STANDARD_INPUT
+    if readable and lead is not None and lead.disposition is Disposition.FIXABLE:
         name = recompile_name(lead.recompiles[0], document)
         yield NextCommand(
-            f"recompile-doctor explain {name}{_target(document)}",
+            f"recompile-doctor explain {name}{_target(context)}",
             "the whole chain of the first recompile",
         )
     first = next(iter(document.findings), None)
@@ -216,8 +221,6 @@ def _next_commands(document: Document) -> Iterable[NextCommand]:
         yield NextCommand(f"recompile-doctor explain {first.rule}", f"what {first.rule} means")
 
 
-def _target(document: Document) -> str:
+def _target(context: Context) -> str:
     """Return what stands behind a command so that it reads the same log again."""
-    if document.source is SourceKind.BUNDLE or document.subject == STANDARD_INPUT:
-        return ""
-    return f" {shlex.quote(document.subject)}"
+    return "" if context.is_latest else f" {shlex.quote(context.subject)}"

@@ -120,6 +120,8 @@ def place(finding: Finding) -> str:
     """Return the source and dimension of a finding, e.g. ``L['x'] dim 0``."""
     if finding.source is None:
         return ""
+    if finding.rule == "stride-change":
+        return f"stride {finding.dim} of {finding.source}"
     return finding.source if finding.dim is None else f"{finding.source} dim {finding.dim}"
 
 
@@ -263,7 +265,8 @@ def _recompiles(document: Document) -> str:
     text += f" cost {seconds_text(summary.recompile_seconds)}"
     if summary.compile_seconds is not None:
         text += f" of {seconds_text(summary.compile_seconds)} compiling"
-    return f"{text} (measured)"
+    summed = f", summed over {summary.ranks} ranks" if summary.ranks > 1 else ""
+    return f"{text} (measured{summed})"
 
 
 def _well(document: Document) -> str:

@@ -195,7 +195,7 @@ def test_an_error_that_ends_a_compile_is_costly_and_no_graph_break() -> None:
         ("stride-change", ("4", "1")),
         ("int-value-change", ("2", "5", "3")),
         ("float-value-change", ("0.5", "0.25")),
-        ("module-attribute-change", ("2", "3", "4")),
+        ("module-attribute-change", ("2", "3", "4", "?")),
         ("container-length-change", ("2", "3")),
         ("zero-one-specialization", ("12", "20", "1", "0")),
         ("parameter-shape-change", ("10", "15", "22")),
@@ -253,3 +253,36 @@ def test_an_empty_reason_is_said_to_be_empty() -> None:
     assert finding.rule == "unattributed-recompile"
     assert finding.message == "torch gives no reason for this recompile"
     assert finding.evidence[0].text == "(torch gives no reason)"
+
+
+@pytest.mark.parametrize(
+    ("rule", "disposition"),
+    [
+        ("float-value-change", Disposition.ONE_OFF),
+        ("unmarked-dynamic-dim", Disposition.ONE_OFF),
+        ("module-attribute-change", Disposition.FIXABLE),
+        ("int-value-change", Disposition.FIXABLE),
+    ],
+)
+@pytest.mark.parametrize("log", ["trace", "dynamic.log.gz"])
+def test_what_became_a_symbol_after_one_change_asks_for_nothing(
+    rule: str, disposition: Disposition, log: str
+) -> None:
+    """A number that torch hands in as an input since is a one-off, like a size."""
+    folder = FIXTURES / "logs" / rule / "torch-2.13.0" / log
+    found = [each for each in diagnose(read_run(folder)).findings if each.rule == rule]
+    assert [each.disposition for each in found] == [disposition]
+
+
+def test_a_graph_for_one_is_not_what_a_new_size_misses() -> None:
+    """4, 1, 5: the third compile is the warm-up of the dimension, not the fault of the 1."""
+    maker = Maker()
+    for number, size in enumerate((4, 1, 5)):
+        failed = {
+            f"0/{entry}": size_mismatch(expected, size)
+            for entry, expected in reversed(list(enumerate((4, 1, 5)[:number])))
+        }
+        maker.compile(f"0/{number}", failed=failed, sizes={"L['x']": (size,)})
+    found = maker.findings()
+    assert [str(ref.key) for ref in found["unmarked-dynamic-dim"].recompiles] == ["0/2"]
+    assert [str(ref.key) for ref in found["zero-one-specialization"].recompiles] == ["0/1"]

@@ -75,8 +75,13 @@ def complete_snapshots(bundle: Bundle) -> list[Snapshot]:
         ("", {}),
         ("", {"TORCH_LOGS": "graph_breaks", "TORCH_LOGS_OUT": "mine.log"}),
         ("torch._logging.set_logs(graph_breaks=True)", {}),
+        (
+            "for name in ('torch', 'torch._dynamo', 'torch.fx.experimental.symbolic_shapes'):\n"
+            "    logging.getLogger(name).addHandler(logging.StreamHandler())",
+            {},
+        ),
     ],
-    ids=["warning only", "TORCH_LOGS of the user", "set_logs in the program"],
+    ids=["warning only", "TORCH_LOGS", "set_logs", "handlers of the program"],
 )
 def test_stderr_is_what_it_was_and_the_bundle_has_everything(
     tmp_path: Path, at_start: str, environment: dict[str, str]
