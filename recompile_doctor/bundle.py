@@ -116,8 +116,13 @@ class Bundle:
         return _files(self.log_directory, "*.log")
 
     def probe_files(self) -> tuple[Path, ...]:
-        """Return the probe's files, sorted by name."""
-        return _files(self.probe_directory, "*.json")
+        """Return what the probe saw of each process, sorted by name."""
+        marks = frozenset(self.marks_files())
+        return tuple(path for path in _files(self.probe_directory, "*.json") if path not in marks)
+
+    def marks_files(self) -> tuple[Path, ...]:
+        """Return what became of a prescription's marks in each process, sorted by name."""
+        return _files(self.probe_directory, "*.marks.json")
 
 
 def bundle_root(cwd: Path) -> Path:

@@ -8,21 +8,27 @@ from pathlib import Path
 from typing import BinaryIO
 
 from recompile_doctor.bundle import Bundle, is_bundle, is_latest, open_bundle
+from recompile_doctor.capture.applied import read_applied
 from recompile_doctor.capture.snapshot import Snapshot, read_snapshots
 from recompile_doctor.diagnosis.diagnose import Diagnosis, diagnose
+from recompile_doctor.diagnosis.finding import Disposition
 from recompile_doctor.diagnosis.rule import ref_of
 from recompile_doctor.errors import DoctorError
 from recompile_doctor.events.stream import read_events
 from recompile_doctor.events.vocabulary import IssueKind, ParseIssue, Position, ReadItem
 from recompile_doctor.model.build import build_run
 from recompile_doctor.model.run import Compilation, Run
+from recompile_doctor.prescription.rendering import render
+from recompile_doctor.prescription.suggest import suggest as prescribe
 from recompile_doctor.reports.chain import Chain
 from recompile_doctor.reports.compose import STANDARD_INPUT, Context, compose
 from recompile_doctor.reports.document import Document, Notice, NoticeKind, SourceKind
 from recompile_doctor.reports.report_reader import read_report
 from recompile_doctor.reports.run_facts import facts_of
+from recompile_doctor.reports.suggest_report import SuggestDocument
 from recompile_doctor.reports.trace_back import trace_back
 from recompile_doctor.reports.words import recompile_name
+from recompile_doctor.torch_compat import NEWEST_MEASURED, features_of
 from recompile_doctor.verification.budget import Budget
 from recompile_doctor.verification.diff import Difference, compare
 from recompile_doctor.verification.facts import RunFacts
@@ -116,9 +122,29 @@ def _bundle_notices(bundle: Bundle, run: Run) -> Iterator[Notice]:
             "program-failed",
             f"the program ended with exit code {manifest.exit_code}",
         )
+    yield from _not_applied(bundle)
     snapshots = [each for each in read_snapshots(bundle) if isinstance(each, Snapshot)]
     for snapshot in snapshots:
         yield from _silenced(snapshot, run)
+
+
+def _not_applied(bundle: Bundle) -> Iterator[Notice]:
+    """Yield a warning for what a prescription asked for and no process did."""
+    applied = read_applied(bundle)
+    for mark in applied.without_effect:
+        why = "; ".join(mark.problems) or f"torch never compiled {mark.function or 'its function'}"
+        yield Notice(
+            NoticeKind.WARNING,
+            "mark-without-effect",
+            f"the mark on dimension {mark.dim} of {mark.source} took no effect ({why})",
+        )
+    for name, result in applied.config.items():
+        if result != "set":
+            yield Notice(
+                NoticeKind.WARNING,
+                "mark-without-effect",
+                f"the setting {name} took no effect ({result})",
+            )
 
 
 def _silenced(snapshot: Snapshot, run: Run) -> Iterator[Notice]:
@@ -191,6 +217,46 @@ def explain_recompile(examined: Examined, name: str) -> tuple[Chain, ...]:
             hint=f"Its recompiles are: {listed}.",
         )
     return tuple(trace_back(each, examined.diagnosis) for each in causes)
+
+
+_UNKNOWN_TORCH = f"{NEWEST_MEASURED[0]}.{NEWEST_MEASURED[1]}"
+_BEFORE_STATED = "2.9"  # torch states its version in traces since 2.10
+
+
+def suggest(
+    examined: Examined, *, target_torch: str | None = None, bounds: bool = False
+) -> SuggestDocument:
+    """Return what to change, written for ``target_torch``, or for the torch of the log.
+
+    Raises DoctorError when ``target_torch`` is no version, or one that is too old.
+    """
+    diagnosis, document = examined.diagnosis, examined.document
+    stated = target_torch or document.torch_version
+    assumed = _BEFORE_STATED if diagnosis.run.has_trace else _UNKNOWN_TORCH
+    torch = stated or assumed
+    features = features_of(torch)
+    sources = {
+        each.source for compilation in diagnosis.run.compilations for each in compilation.inputs
+    } | {each.source for compilation in diagnosis.run.compilations for each in compilation.symbols}
+    return SuggestDocument(
+        subject=document.subject,
+        target_torch=torch,
+        target_assumed=stated is None,
+        features=features,
+        sources=tuple(sorted(sources)),
+        recompiles=len(diagnosis.run.recompiles),
+        limit_hits=document.summary.recompile_limit_hits,
+        renderings=tuple(
+            render(each, features, sources)
+            for each in prescribe(diagnosis, features, bounds=bounds)
+        ),
+        findings=diagnosis.findings,
+        expected=tuple(
+            each
+            for each in diagnosis.findings
+            if each.disposition is Disposition.EXPECTED and each.recompiles
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)

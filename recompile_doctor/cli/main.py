@@ -25,6 +25,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "explain",
         "Explain a rule, or the whole chain of one recompile (0/3).",
     ),
+    "suggest": (
+        "recompile_doctor.cli.suggest",
+        "suggest",
+        "Say what to change: marks, environment variables, settings, code.",
+    ),
     "diff": (
         "recompile_doctor.cli.diff",
         "diff",

@@ -81,6 +81,12 @@ class ProgramCommand(click.Command):
     is_flag=True,
     help="Run none of our code in the program; torch's log lines then show on its stderr too.",
 )
+@click.option(
+    "--prescription",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Apply a prescription file of `suggest` to this run, without touching the program.",
+)
 @report_options
 @click.option("--check", is_flag=True, help="Hold the run against its budget, as `check` does.")
 @budget_options
@@ -105,9 +111,12 @@ def run(ctx: click.Context, /, **options: Any) -> int:
     quiet: bool = options["quiet"]
     cwd = Path.cwd()
     name: str | None = options["name"]
+    prescription: Path | None = options["prescription"]
+    _check_prescription(prescription, probe=not options["no_probe"])
     bundle = create_bundle(
         bundle_root(cwd), name or default_name(script, datetime.now()), exact=name is not None
     )
+    overrides, applied = _prepared(prescription, bundle)
     with terminal_title(enabled=not quiet) as on_progress:
         recording = record(
             bundle,
@@ -116,6 +125,8 @@ def run(ctx: click.Context, /, **options: Any) -> int:
             cwd=cwd,
             use_caches=options["use_caches"],
             probe=not options["no_probe"],
+            overrides=overrides,
+            prescription=applied,
             on_progress=on_progress,
         )
     if not quiet:
@@ -127,6 +138,34 @@ def run(ctx: click.Context, /, **options: Any) -> int:
         click.echo(f"error: {recording.problem.message}", err=True)
     found = _report(bundle, options, budget)
     return status or found
+
+
+def _check_prescription(path: Path | None, *, probe: bool) -> None:
+    """Refuse a prescription file that cannot be read, or not be applied, before anything starts."""
+    if path is None:
+        return
+    from recompile_doctor.prescription.prescription_file import read_prescription
+
+    trial = read_prescription(path)
+    if not probe and (trial.marks or trial.config):
+        raise DoctorError(
+            f"{path} has marks or settings, which only the probe can set.",
+            slug="prescription-needs-probe",
+            hint="Leave out --no-probe, or use a prescription with an environment alone.",
+        )
+
+
+def _prepared(path: Path | None, bundle: Bundle) -> tuple[dict[str, str], str | None]:
+    """Return the variables of a prescription file, and what the manifest says of it."""
+    if path is None:
+        return {}, None
+    from recompile_doctor.prescription.prescription_file import (
+        content_name,
+        prepare,
+        read_prescription,
+    )
+
+    return prepare(read_prescription(path), bundle, os.environ), content_name(path)
 
 
 def _budget(options: dict[str, Any]) -> Budget | None:
