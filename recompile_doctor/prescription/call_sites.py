@@ -75,10 +75,10 @@ def read_source_files(paths: Iterable[Path], root: Path) -> tuple[SourceFile, ..
 
     A file outside ``root`` is left out: a patch for it could not be applied there.
     """
-    root = Path(os.path.abspath(root))  # not resolve(): a link inside the root keeps its name
+    root = _absolute(root)
     found: dict[Path, SourceFile] = {}
     for given in paths:
-        path = Path(os.path.abspath(root / given))
+        path = _absolute(root / given)
         if path in found or why_not_editable(str(path)) is not None:
             continue
         if not path.is_relative_to(root) or not path.is_file():
@@ -98,13 +98,18 @@ def file_of(name: str, files: Iterable[SourceFile]) -> SourceFile | None:
     """
     files = tuple(files)
     for file in files:
-        if str(file.path) == name or (os.path.isabs(name) and _is_same(file.path, name)):
+        if str(file.path) == name or (Path(name).is_absolute() and _is_same(file.path, name)):
             return file
     parts = PurePath(name.replace("\\", "/")).parts
     shared = [(_shared_end(parts, PurePath(file.name).parts), file) for file in files]
     longest = max((length for length, _ in shared), default=0)
     best = [file for length, file in shared if length == longest]
     return best[0] if longest and len(best) == 1 else None
+
+
+def _absolute(path: Path) -> Path:
+    # Not resolve(): a file reached by a link inside the root keeps the name that the user knows.
+    return Path(os.path.normpath(path.absolute()))
 
 
 def _is_same(path: Path, name: str) -> bool:

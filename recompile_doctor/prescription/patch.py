@@ -128,7 +128,9 @@ def make_patch(
     state = _State(tuple(files))
     possible, declined = _possible(tuple(requests), state)
     for _ in range(_MOST_PASSES):
-        plan = InsertMarks(state.program(), torch).run(tuple(_now(each, state) for each in possible))
+        plan = InsertMarks(state.program(), torch).run(
+            tuple(_now(each, state) for each in possible)
+        )
         if not plan.edits:
             break
         for module, edits in plan.edits.items():
@@ -175,16 +177,22 @@ def _result(state: _State, plan: Plan, declined: tuple[NotPatched, ...]) -> Patc
         after = state.texts[file.name].to_bytes() if file.name in state.texts else file.content
         if after != file.content:
             patched.append(PatchedFile(file.path, file.name, file.content, after))
-    left = [
-        replace(each, line=state.line_before(each.file, each.line)) for each in plan.declined
-    ]
+    left = [replace(each, line=state.line_before(each.file, each.line)) for each in plan.declined]
     return PatchResult(
         diff="".join(unified_diff(each.name, each.before, each.after) for each in patched),
         files=tuple(patched),
-        declined=tuple(dict.fromkeys((*declined, *left))),
+        declined=_merged((*declined, *left)),
         losses=tuple(dict.fromkeys(plan.losses)),
         marked=tuple(plan.marked),
     )
+
+
+def _merged(declined: tuple[NotPatched, ...]) -> tuple[NotPatched, ...]:
+    """Return what is declined with one entry for each place and reason."""
+    marks: dict[NotPatched, dict[Mark, None]] = {}
+    for each in declined:
+        marks.setdefault(replace(each, marks=()), {}).update(dict.fromkeys(each.marks))
+    return tuple(replace(each, marks=tuple(found)) for each, found in marks.items())
 
 
 def unified_diff(name: str, before: bytes, after: bytes) -> str:

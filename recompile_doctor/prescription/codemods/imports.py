@@ -20,13 +20,12 @@ class NewImport:
     alias: str
 
     def __str__(self) -> str:
-        renamed = "" if self.alias == self.name else f" as {self.alias}"
-        return f"from {self.module} import {self.name}{renamed}"
+        return self.name if self.alias == self.name else f"{self.name} as {self.alias}"
 
 
 def existing_name(module: Module, site: cst.CSTNode, package: str, name: str) -> str | None:
     """Return how the file can already name ``package.name`` at ``site``, or None."""
-    exports = {f"{package}.{name}", f"torch._dynamo.decorators.{name}"}
+    exports = dict.fromkeys((f"{package}.{name}", f"torch._dynamo.decorators.{name}"))
     scope = module.scope(site)
     at_top = scope is not None and scope is module.scope(module.tree)
     for statement, alias, full_name in _iter_imports(module):
@@ -88,7 +87,10 @@ def place_of_import(module: Module, before: int) -> int | None:
 def import_edit(module: Module, place: int, imports: set[NewImport]) -> Edit:
     """Return the edit that adds the imports at ``place``."""
     newline = newline_near(module.data, max(place - 1, 0))
-    text = "".join(f"{each}{newline}" for each in sorted(map(str, imports)))
+    names: dict[str, list[str]] = {}
+    for each in sorted(imports, key=lambda each: (each.module, each.name)):
+        names.setdefault(each.module, []).append(str(each))
+    text = "".join(f"from {key} import {', '.join(names[key])}{newline}" for key in names)
     last = module.data[:place]
     if last and not last.endswith((b"\n", b"\r")):
         text = newline + text.removesuffix(newline)

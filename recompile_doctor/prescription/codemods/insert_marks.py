@@ -55,7 +55,6 @@ from recompile_doctor.prescription.codemods.wanted import (
 from recompile_doctor.prescription.marks import Mark
 from recompile_doctor.torch_compat import TorchFeatures
 
-
 _Decline: TypeAlias = Callable[[str, tuple[Mark, ...]], None]
 
 
@@ -147,6 +146,8 @@ class InsertMarks:
         if not outside:
             name = str(target.request.frame)
             why = f"no call of {name} is found in the files"
+            if self.program.is_partial_somewhere(target.node):
+                why += "; a functools.partial of it is, whose calls do not show all arguments"
             if sites:
                 why = f"{name} is called only from code that torch traces, where a mark is an error"
             line = target.module.line(target.node)
@@ -185,7 +186,7 @@ class InsertMarks:
             return {}
         usable: list[_Operand] = []
         for operand in operands:
-            settled = _settle(site, place, operand)
+            settled = _settle(self.program, site, place, operand)
             if isinstance(settled, str):
                 decline(settled, (operand.wanted.mark,))
             else:
@@ -205,7 +206,9 @@ class InsertMarks:
                     found[operand.wanted.mark] = None
                 case _State.OTHERWISE:
                     dim = operand.wanted.call.dim
-                    why = f"the program marks dimension {dim} of {operand.expression} in its own way"
+                    why = (
+                        f"the program marks dimension {dim} of {operand.expression} in its own way"
+                    )
                     decline(why, (operand.wanted.mark,))
                 case _State.MISSING:
                     missing.append(operand)
@@ -255,7 +258,9 @@ class InsertMarks:
     ) -> dict[str, str] | None:
         """Return what the file calls each function of torch that is needed, by its own name."""
         names: dict[str, str] = {}
-        for call in {operand.wanted.call.kind: operand.wanted.call for operand in operands}.values():
+        for call in {
+            operand.wanted.call.kind: operand.wanted.call for operand in operands
+        }.values():
             package, name = PLACES[call.kind]
             known = existing_name(site.module, site.call, package, name)
             if known is None:
@@ -345,7 +350,7 @@ def _bound_operand(
             return _Operand(wanted, "", given=argument, argument=argument, guarded=optional)
 
 
-def _settle(site: CallSite, place: Place, operand: _Operand) -> _Operand | str:
+def _settle(program: Program, site: CallSite, place: Place, operand: _Operand) -> _Operand | str:
     """Return the operand as it can be marked at the place, or why it cannot."""
     module, call = site.module, site.call
     if operand.guarded and not place.own_line:
@@ -363,16 +368,16 @@ def _settle(site: CallSite, place: Place, operand: _Operand) -> _Operand | str:
         if operand.given is None:
             return f"the statement runs other code before it reads {operand.root}"
         operand = replace(operand, argument=operand.given)
-    return operand if (why := _why_not_bind(site, place, operand)) is None else why
+    return operand if (why := _why_not_bind(program, site, place, operand)) is None else why
 
 
-def _why_not_bind(site: CallSite, place: Place, operand: _Operand) -> str | None:
+def _why_not_bind(program: Program, site: CallSite, place: Place, operand: _Operand) -> str | None:
     """Return why the argument cannot be evaluated before the statement, or None."""
     module, arguments = site.module, list(site.call.args)
     assert operand.argument is not None
     if place.why_not_bind is not None:
         return f"the argument must get a name before the call: {place.why_not_bind}"
-    if not all(is_dotted(each) for each in place.callees):
+    if not all(_is_quiet_callee(program, module, each) for each in place.callees):
         return "the argument must get a name before the call, but what is called is computed"
     if not all(is_steady(module, each) for each in place.earlier):
         return "the argument must get a name, but the statement runs other code before it"
@@ -385,6 +390,13 @@ def _why_not_bind(site: CallSite, place: Place, operand: _Operand) -> str | None
     return None
 
 
+def _is_quiet_callee(program: Program, module: Module, callee: cst.BaseExpression) -> bool:
+    """Return whether what is called can be found out later than its arguments."""
+    if isinstance(callee, cst.Call) and program.is_compile_call(module, callee):
+        return all(is_calm(each.value) for each in callee.args)
+    return is_dotted(callee)
+
+
 def _calls(
     module: Module,
     operands: list[_Operand],
@@ -395,7 +407,9 @@ def _calls(
     plain: list[str] = []
     guarded: dict[str, list[str]] = {}
     for operand in operands:
-        root = operand.root if operand.given not in names else names[operand.given]
+        root = operand.root
+        if operand.given is not None:
+            root = names.get(operand.given, root)
         call = operand.wanted.call
         text = call.render(functions[call.function], operand.wanted.expression(root))
         if operand.guarded:
@@ -427,9 +441,7 @@ def _as_value(module: Module, expression: cst.BaseExpression) -> str:
     return text if len(parsed) == 1 else f"({text})"
 
 
-def _marks_before(
-    module: Module, statement: cst.CSTNode
-) -> Iterator[tuple[str, WrittenCall]]:
+def _marks_before(module: Module, statement: cst.CSTNode) -> Iterator[tuple[str, WrittenCall]]:
     """Yield the marks that stand before a statement and still hold there.
 
     Backwards through its block, up to the first statement that gives the marked name a new value;

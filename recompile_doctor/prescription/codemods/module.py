@@ -62,8 +62,7 @@ class Module:
     @cached_property
     def rebound_elsewhere(self) -> frozenset[str]:
         """Return the names that some function binds for another: ``global``, ``nonlocal``."""
-        nodes = (*self.iter_nodes(cst.Global), *self.iter_nodes(cst.Nonlocal))
-        return frozenset(item.name.value for node in nodes for item in node.names)
+        return frozenset(node.name.value for node in self.iter_nodes(cst.NameItem))
 
     def iter_nodes(self, kind: type[_Node]) -> Iterator[_Node]:
         """Yield the nodes of one kind in the order of the text."""
@@ -93,7 +92,9 @@ class Module:
     def functions_around(self, node: cst.CSTNode) -> tuple[FunctionNode, ...]:
         """Return the functions whose text holds ``node``, innermost first."""
         return tuple(
-            each for each in self.iter_parents(node) if isinstance(each, cst.FunctionDef | cst.Lambda)
+            each
+            for each in self.iter_parents(node)
+            if isinstance(each, cst.FunctionDef | cst.Lambda)
         )
 
     def class_of(self, node: cst.CSTNode) -> cst.ClassDef | None:

@@ -1,5 +1,6 @@
 """Where a statement can go before a call, and what the statement there has evaluated by then."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -100,7 +101,7 @@ def _step(module: Module, parent: cst.CSTNode, child: cst.CSTNode) -> _Step | No
             return _Step((key,))
         case cst.Slice():
             parts = (parent.lower, parent.upper, parent.step)
-            return _Step(tuple(part for part in parts[: parts.index(child)] if part))  # type: ignore[arg-type]
+            return _Step(tuple(part for part in parts[: parts.index(child)] if part))
         case cst.CompIf():
             return NoPlace("it is in the condition of a comprehension")
         case cst.FormattedStringExpression():
@@ -210,7 +211,9 @@ def _in_expression(parent: cst.BaseExpression, child: cst.CSTNode) -> _Step | No
             if func is child:
                 return _Step()
             return _Step(tuple(each.value for each in args[: _index(args, child)]), (func,))
-        case cst.List(elements=elements) | cst.Tuple(elements=elements) | cst.Set(elements=elements):
+        case (
+            cst.List(elements=elements) | cst.Tuple(elements=elements) | cst.Set(elements=elements)
+        ):
             return _Step(tuple(each.value for each in elements[: _index(elements, child)]))
         case cst.Dict(elements=entries):
             return _Step(_before_entry(entries, child))
@@ -224,25 +227,26 @@ def _in_expression(parent: cst.BaseExpression, child: cst.CSTNode) -> _Step | No
             return _Step()
 
 
-def _index(nodes: "tuple[cst.CSTNode, ...] | list[cst.CSTNode] | object", child: object) -> int:
-    assert isinstance(nodes, tuple | list)
+def _index(nodes: Sequence[cst.CSTNode], child: cst.CSTNode) -> int:
     return next(number for number, each in enumerate(nodes) if each is child)
 
 
-def _before_element(elements: object, child: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
-    assert isinstance(elements, tuple | list)
+def _before_element(
+    elements: Sequence[cst.SubscriptElement], child: cst.CSTNode
+) -> tuple[cst.BaseExpression, ...]:
     found: list[cst.BaseExpression] = []
     for element in elements[: _index(elements, child)]:
-        match element.slice:
-            case cst.Index(value=value):
-                found.append(value)
-            case cst.Slice(lower=lower, upper=upper, step=step):
-                found += [part for part in (lower, upper, step) if part is not None]
+        part = element.slice
+        if isinstance(part, cst.Index):
+            found.append(part.value)
+        elif isinstance(part, cst.Slice):
+            found += [each for each in (part.lower, part.upper, part.step) if each is not None]
     return tuple(found)
 
 
-def _before_entry(entries: object, child: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
-    assert isinstance(entries, tuple | list)
+def _before_entry(
+    entries: Sequence[cst.BaseDictElement], child: cst.CSTNode
+) -> tuple[cst.BaseExpression, ...]:
     found: list[cst.BaseExpression] = []
     for entry in entries[: _index(entries, child)]:
         found += [entry.key, entry.value] if isinstance(entry, cst.DictElement) else [entry.value]

@@ -53,7 +53,9 @@ def read_text(content: bytes) -> SourceText | Unreadable:
             return Unreadable(f"its encoding {encoding} does not give the same bytes back")
         tree = ast.parse(source.text)
     except (SyntaxError, UnicodeError, LookupError, ValueError) as error:
-        return Unreadable(f"it cannot be read as Python: {(str(error) or 'damaged').splitlines()[0]}")
+        return Unreadable(
+            f"it cannot be read as Python: {(str(error) or 'damaged').splitlines()[0]}"
+        )
     except (RecursionError, MemoryError):
         return Unreadable("its code is nested too deeply")
     if _depth(tree) > _DEEPEST:

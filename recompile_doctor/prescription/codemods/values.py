@@ -15,7 +15,8 @@ from libcst.metadata import Assignment, ImportAssignment
 
 from recompile_doctor.prescription.codemods.module import FunctionNode, Module
 
-_COMPILE = frozenset({"torch.compile", "torch._dynamo.optimize", "torch.compiler.compile"})
+_COMPILE = frozenset({"torch.compile", "torch.compiler.compile"})
+_OPTIMIZE = frozenset({"torch._dynamo.optimize"})  # takes the backend, returns a decorator
 _DISABLE = frozenset({"torch.compiler.disable", "torch._dynamo.disable"})
 # They hand on the arguments as they are.
 _TRANSPARENT = frozenset(
@@ -31,7 +32,8 @@ _TRANSPARENT = frozenset(
 )
 # nn.Module methods that return the module itself.
 _RETURNS_SELF = frozenset(
-    "apply bfloat16 cpu cuda double eval float half requires_grad_ to train type xpu".split()
+    {"apply", "bfloat16", "cpu", "cuda", "double", "eval", "float", "half"}
+    | {"requires_grad_", "to", "train", "type", "xpu"}
 )
 _DEEPEST = 25
 
@@ -113,9 +115,25 @@ class Program:
                     if node in self._compiled_in_place:
                         found += self._forwards(node)
                     found += self._own_forwards(node)
-                case Plain() | Class() | Compiler():
+                case _:
                     pass
         return tuple(dict.fromkeys(found))
+
+    def is_compile_call(self, module: Module, expression: cst.BaseExpression) -> bool:
+        """Return whether it is a call of ``torch.compile`` itself."""
+        return isinstance(expression, cst.Call) and bool(
+            module.qualified_names(expression.func) & _COMPILE
+        )
+
+    def is_partial_somewhere(self, node: FunctionNode) -> bool:
+        """Return whether a ``functools.partial`` of the function is made."""
+        return any(
+            value in (Plain(node, True), Plain(node, False))
+            for module in self.modules
+            for call in module.iter_nodes(cst.Call)
+            if call.args and "functools.partial" in module.qualified_names(call.func)
+            for value in self.evaluate(module, call.args[0].value)
+        )
 
     def is_known(self, module: Module, expression: cst.BaseExpression) -> bool:
         """Return whether something is found out about the value."""
@@ -155,26 +173,26 @@ class Program:
         if key in self._known:
             return self._known[key]
         if self._round is not None:
-            return self._visit(key, depth)
+            return self._visit(key, depth, self._round)
         self._changed = True
+        values: dict[_Key, Values] = {}
         while self._changed:
             self._changed = False
-            self._round = {}
-            found = self._visit(key, depth)
-        self._known |= self._round
+            self._round = values = {}
+            found = self._visit(key, depth, values)
+        self._known |= values
         self._round = None
         return found
 
-    def _visit(self, key: _Key, depth: int) -> Values:
-        assert self._round is not None
-        if key in self._round:
-            return self._round[key]
+    def _visit(self, key: _Key, depth: int, values: dict[_Key, Values]) -> Values:
+        if key in values:
+            return values[key]
         before = self._guesses.get(key, _NONE)
         if depth > _DEEPEST:
             return before
-        self._round[key] = before
+        values[key] = before
         found = before | self._evaluate(*key, depth + 1)
-        self._round[key] = found
+        values[key] = found
         if found != before:
             self._guesses[key] = found
             self._changed = True
@@ -267,7 +285,7 @@ class Program:
         if module.qualified_names(decorator) & _COMPILE:
             return True
         if isinstance(decorator, cst.Call):
-            if module.qualified_names(decorator.func) & _COMPILE:
+            if module.qualified_names(decorator.func) & (_COMPILE | _OPTIMIZE):
                 return True
             if "functools.partial" in module.qualified_names(decorator.func):
                 arguments = decorator.args[:1]
@@ -275,7 +293,10 @@ class Program:
         return Compiler() in self.evaluate(module, decorator)
 
     def _call(self, module: Module, call: cst.Call, depth: int) -> Values:
-        if module.qualified_names(call.func) & _COMPILE:
+        names = module.qualified_names(call.func)
+        if names & _OPTIMIZE:
+            return frozenset({Compiler()})
+        if names & _COMPILE:
             given = [a.value for a in call.args if a.keyword is None or a.keyword.value == "model"]
             if not given:
                 return frozenset({Compiler()})
@@ -469,7 +490,7 @@ def _compiled(values: Values) -> Values:
                 found.add(Compiled(value))
             case Compiled():
                 found.add(value)
-            case Class() | Compiler():
+            case _:
                 pass
     return frozenset(found)
 

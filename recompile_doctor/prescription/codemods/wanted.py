@@ -106,14 +106,15 @@ def find_function(program: Program, frame: FrameKey) -> tuple[Module, FunctionNo
     if name == "<lambda>":
         found += module.iter_nodes(cst.Lambda)
     found += [each for each in module.iter_nodes(cst.FunctionDef) if each.name.value == name]
-    if len(found) != 1 or name == "<lambda>":
+    if len(found) != 1 or (name == "<lambda>" and frame.line is not None):
         line = frame.line or 0
         exact = [each for each in found if module.first_line(each) == line]
         around = [e for e in found if module.first_line(e) <= line <= module.last_line(e)]
         found = exact or around
     if len(found) != 1:
         reason = "is not" if not found else "is more than once"
-        return f"{name} {reason} in {module.name} near line {frame.line}"
+        place = module.name if frame.line is None else f"{module.name} near line {frame.line}"
+        return f"{name} {reason} in {place}"
     return module, found[0]
 
 
@@ -248,7 +249,9 @@ def _is_optional(module: Module, parameter: cst.Param) -> bool:
         return True
     if parameter.annotation is None:
         return False
-    return re.search(r"\b(None|Optional)\b", module.code(parameter.annotation.annotation)) is not None
+    return (
+        re.search(r"\b(None|Optional)\b", module.code(parameter.annotation.annotation)) is not None
+    )
 
 
 def _is_rebound(module: Module, node: FunctionNode, name: str) -> bool:
