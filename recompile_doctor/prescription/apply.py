@@ -51,13 +51,17 @@ def write(patch: PatchResult, backup_dir: Path) -> tuple[Path, ...]:
             _replace(file.path, file.after)
             done.append(file)
     except OSError as error:
-        for file in done:
-            _replace(file.path, file.before)
-        (backup_dir / MANIFEST_NAME).unlink(missing_ok=True)
+        hint = "No file was changed. Give yourself the right to write it, or free some space."
+        try:
+            for file in done:
+                _replace(file.path, file.before)
+            (backup_dir / MANIFEST_NAME).unlink(missing_ok=True)
+        except OSError:
+            hint = "Some files were changed and could not be put back: undo the patch."
         raise DoctorError(
             f"{patch.files[len(done)].path} cannot be written: {error.strerror or error}.",
             slug="patch-not-written",
-            hint="No file was changed. Give yourself the right to write it, or free some space.",
+            hint=hint,
         ) from error
     return tuple(file.path for file in patch.files)
 
@@ -195,7 +199,7 @@ def _replace(path: Path, content: bytes) -> None:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}.")
     temporary = Path(name)
     try:
-        with open(handle, "wb") as file:
+        with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

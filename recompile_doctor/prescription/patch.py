@@ -4,6 +4,7 @@ import difflib
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from enum import Enum
 from pathlib import Path
 
 from recompile_doctor.events.vocabulary import StackFrame
@@ -14,6 +15,7 @@ from recompile_doctor.prescription.call_sites import (
     file_of,
     why_not_editable,
 )
+from recompile_doctor.prescription.codemods.declare_shapes import DeclareShapes
 from recompile_doctor.prescription.codemods.insert_marks import InsertMarks, Plan, Request
 from recompile_doctor.prescription.codemods.module import Module, parse_module
 from recompile_doctor.prescription.codemods.text import (
@@ -116,21 +118,31 @@ class _State:
         return max(1, bisect_right(lines, line))
 
 
+class Form(Enum):
+    """How marks are written: calls before each call, or a declaration where it is compiled."""
+
+    CALLS = "calls"
+    DECLARATION = "declaration"
+
+
 def make_patch(
-    requests: Iterable[FrameMarks], files: Iterable[SourceFile], *, target_torch: str
+    requests: Iterable[FrameMarks],
+    files: Iterable[SourceFile],
+    *,
+    target_torch: str,
+    form: Form = Form.CALLS,
 ) -> PatchResult:
-    """Return the edit that marks the arguments of compiled functions before each call.
+    """Return the edit that tells torch the marks of compiled functions.
 
     ``files`` are all that may be edited or looked into: those of the functions, those that call
     them. What cannot be edited without a guess is declined.
     """
     torch = features_of(target_torch)
+    codemod = InsertMarks if form is Form.CALLS else DeclareShapes
     state = _State(tuple(files))
     possible, declined = _possible(tuple(requests), state)
     for _ in range(_MOST_PASSES):
-        plan = InsertMarks(state.program(), torch).run(
-            tuple(_now(each, state) for each in possible)
-        )
+        plan = codemod(state.program(), torch).run(tuple(_now(each, state) for each in possible))
         if not plan.edits:
             break
         for module, edits in plan.edits.items():

@@ -10,6 +10,8 @@ from libcst.metadata import ImportAssignment, Scope
 from recompile_doctor.prescription.codemods.module import Module
 from recompile_doctor.prescription.codemods.text import Edit, end_of_line, newline_near
 
+_SUBMODULES = ("torch._dynamo", "torch.fx.experimental.dynamic_spec")
+
 
 @dataclass(frozen=True, slots=True)
 class NewImport:
@@ -25,7 +27,9 @@ class NewImport:
 
 def existing_name(module: Module, site: cst.CSTNode, package: str, name: str) -> str | None:
     """Return how the file can already name ``package.name`` at ``site``, or None."""
-    exports = dict.fromkeys((f"{package}.{name}", f"torch._dynamo.decorators.{name}"))
+    exports = [f"{package}.{name}"]
+    if package == "torch._dynamo":
+        exports.append(f"torch._dynamo.decorators.{name}")
     scope = module.scope(site)
     at_top = scope is not None and scope is module.scope(module.tree)
     for statement, alias, full_name in _iter_imports(module):
@@ -120,11 +124,13 @@ def _iter_imports(module: Module) -> Iterator[tuple[cst.BaseSmallStatement, str,
 def _rest(wanted: str, imported: str) -> str | None:
     """Return what to write behind an imported name to reach ``wanted``.
 
-    `import torch` alone is not enough: it does not import torch._dynamo.
+    `import torch` alone is not enough: it need not import the submodule.
     """
     if wanted == imported:
         return ""
-    if imported.startswith("torch._dynamo") and wanted.startswith(f"{imported}."):
+    if imported.startswith(
+        ("torch._dynamo", "torch.fx.experimental.dynamic_spec")
+    ) and wanted.startswith(f"{imported}."):
         return wanted.removeprefix(imported)
     return None
 

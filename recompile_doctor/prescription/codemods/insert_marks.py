@@ -130,7 +130,8 @@ class InsertMarks:
             edits = self.plan.edits[module]
             place = place_of_import(module, min(edit.start for edit in edits))
             assert place is not None  # _function_name has asked
-            edits.append(import_edit(module, place, imports))
+            # First, for a statement that is edited just behind the imports.
+            edits.insert(0, import_edit(module, place, imports))
         return self.plan
 
     def _mark_function(self, target: Target, lines: tuple[tuple[StackFrame, int], ...]) -> None:

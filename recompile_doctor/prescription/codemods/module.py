@@ -131,6 +131,11 @@ class Module:
         span = self._spans[closing[-1] if closing else node]
         return span.start + span.length
 
+    def end_inside(self, node: cst.CSTNode) -> int:
+        """Return where ``node`` ends without the parentheses around it."""
+        span = self._spans[node]
+        return span.start + span.length
+
     def code(self, node: cst.CSTNode) -> str:
         """Return the text of ``node`` with its parentheses."""
         return self.data[self.start(node) : self.end(node)].decode("utf-8")

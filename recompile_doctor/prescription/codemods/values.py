@@ -125,6 +125,23 @@ class Program:
             module.qualified_names(expression.func) & _COMPILE
         )
 
+    def is_compile_name(self, module: Module, expression: cst.BaseExpression) -> bool:
+        """Return whether it is the name of ``torch.compile``."""
+        return bool(module.qualified_names(expression) & _COMPILE)
+
+    def compiles(self, module: Module, call: cst.Call, node: FunctionNode) -> bool:
+        """Return whether a call of ``torch.compile`` or ``Module.compile`` is for a function."""
+        if self.is_compile_call(module, call):
+            return any(node in self.runs(value) for value in self.evaluate(module, call))
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "compile":
+            values = self.evaluate(module, call.func.value)
+            return any(
+                node in self.runs(Compiled(value))
+                for value in values
+                if isinstance(value, Instance)
+            )
+        return False
+
     def is_partial_somewhere(self, node: FunctionNode) -> bool:
         """Return whether a ``functools.partial`` of the function is made."""
         return any(
@@ -147,7 +164,7 @@ class Program:
         for module in self.modules:
             for call in module.iter_nodes(cst.Call):
                 pending += [
-                    node for value in self.evaluate(module, call) for node in self._runs(value)
+                    node for value in self.evaluate(module, call) for node in self.runs(value)
                 ]
             for function in module.iter_nodes(cst.FunctionDef):
                 if any(isinstance(value, Compiled) for value in self._decorated(module, function)):
@@ -267,7 +284,7 @@ class Program:
         odd: list[str] = []
         for each in function.decorators:
             expression = each.decorator
-            if self._is_compiler(module, expression):
+            if self.is_compiler(module, expression):
                 return tuple(odd)
             if isinstance(expression, cst.Call):
                 expression = expression.func
@@ -277,11 +294,12 @@ class Program:
 
     def _decorated(self, module: Module, function: cst.FunctionDef) -> Values:
         plain = Plain(function)
-        if any(self._is_compiler(module, each.decorator) for each in function.decorators):
+        if any(self.is_compiler(module, each.decorator) for each in function.decorators):
             return frozenset({Compiled(plain)})
         return frozenset({plain})
 
-    def _is_compiler(self, module: Module, decorator: cst.BaseExpression) -> bool:
+    def is_compiler(self, module: Module, decorator: cst.BaseExpression) -> bool:
+        """Return whether a decorator is ``torch.compile``, with options or without."""
         if module.qualified_names(decorator) & _COMPILE:
             return True
         if isinstance(decorator, cst.Call):
@@ -449,7 +467,7 @@ class Program:
                             found.add(value.node)
         return frozenset(found)
 
-    def _runs(self, value: Value) -> list[FunctionNode]:
+    def runs(self, value: Value) -> list[FunctionNode]:
         """Return the functions that torch traces when a compiled value is called."""
         match value:
             case Compiled(Plain(node)):
@@ -467,13 +485,11 @@ class Program:
             if node not in module.functions_around(call):
                 continue
             for value in self.evaluate(module, call.func):
-                match value:
-                    case Plain(inner) | Compiled(Plain(inner)):
-                        found.append(inner)
-                    case Instance(owner) | Compiled(Instance(owner)):
-                        found += [plain.node for plain in self._forwards(owner)]
-                    case Class() | Compiler():
-                        pass
+                called = value.of if isinstance(value, Compiled) else value
+                if isinstance(called, Plain):
+                    found.append(called.node)
+                elif isinstance(called, Instance):
+                    found += [plain.node for plain in self._forwards(called.node)]
         return [each for each in found if not self._is_disabled(each)]
 
     def _is_disabled(self, node: FunctionNode) -> bool:
@@ -485,24 +501,16 @@ class Program:
 def _compiled(values: Values) -> Values:
     found: set[Value] = set()
     for value in values:
-        match value:
-            case Plain() | Instance():
-                found.add(Compiled(value))
-            case Compiled():
-                found.add(value)
-            case _:
-                pass
+        if isinstance(value, Plain | Instance):
+            found.add(Compiled(value))
+        elif isinstance(value, Compiled):
+            found.add(value)
     return frozenset(found)
 
 
 def _plain(value: Value) -> list[Plain]:
-    match value:
-        case Plain():
-            return [value]
-        case Compiled(Plain() as plain):
-            return [plain]
-        case _:
-            return []
+    inner = value.of if isinstance(value, Compiled) else value
+    return [inner] if isinstance(inner, Plain) else []
 
 
 def _assigned_value(module: Module, target: cst.CSTNode) -> cst.BaseExpression | None:

@@ -159,11 +159,7 @@ def _wanted(
     call: MarkCall,
 ) -> Wanted | str:
     source = parse_source(mark.source)
-    if source.is_parameter or source.is_buffer:
-        return f"{mark.source} is a parameter or buffer of a module, on which torch ignores marks"
-    if source.is_view_base:
-        return f"{mark.source} is the tensor that an argument is a view of: mark the view instead"
-    located = _root(program, module, node, source)
+    located = path_of(program, module, node, source)
     if isinstance(located, str):
         return located
     root, steps = located
@@ -171,13 +167,28 @@ def _wanted(
         name = source.root_name
         if isinstance(root, GlobalRoot) or name is None or _is_rebound(module, node, name):
             return f"{mark.source} is made inside of the function, so no caller can mark it"
+    return Wanted(mark, call, root, steps)
+
+
+def path_of(
+    program: Program, module: Module, node: FunctionNode, source: Source
+) -> tuple[Root, tuple[Step, ...]] | str:
+    """Return the root of a source and the way from there as a caller can write it, or why not."""
+    if source.is_parameter or source.is_buffer:
+        return f"{source} is a parameter or buffer of a module, on which torch ignores marks"
+    if source.is_view_base:
+        return f"{source} is the tensor that an argument is a view of: mark the view instead"
+    located = _root(program, module, node, source)
+    if isinstance(located, str):
+        return located
+    root, steps = located
     plain = _as_attributes(steps)
     if isinstance(plain, str):
-        return f"{mark.source} {plain}"
+        return f"{source} {plain}"
     key = plain[0].key if plain and isinstance(plain[0], Item) else None
     if isinstance(key, str) and _may_lack(module, node, key):
-        return f"the function itself allows that the key {key!r} of {mark.source} is missing"
-    return Wanted(mark, call, root, plain)
+        return f"the function itself allows that the key {key!r} of {source} is missing"
+    return root, plain
 
 
 def _root(
