@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from recompile_doctor.errors import DoctorError
-from recompile_doctor.prescription.patch import PatchedFile, PatchResult
+from recompile_doctor.prescription.patched import PatchedFile, PatchResult
 
 BACKUP_VERSION = 1  # 1: first version
 MANIFEST_NAME = "manifest.json"

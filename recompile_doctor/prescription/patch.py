@@ -3,9 +3,8 @@
 import difflib
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
-from pathlib import Path
 
 from recompile_doctor.events.vocabulary import StackFrame
 from recompile_doctor.prescription.call_sites import (
@@ -28,43 +27,12 @@ from recompile_doctor.prescription.codemods.text import (
 )
 from recompile_doctor.prescription.codemods.values import Program
 from recompile_doctor.prescription.marks import Mark
+from recompile_doctor.prescription.patched import PatchedFile, PatchResult
 from recompile_doctor.torch_compat import features_of
 
 # Each pass edits every statement at most once, so the passes are as many as the compiled calls
 # in the busiest statement; a statement with more than this is left as it is by then.
 _MOST_PASSES = 20
-
-
-@dataclass(frozen=True, slots=True)
-class PatchedFile:
-    """One file that changes; ``name`` is its path in the diff."""
-
-    path: Path
-    name: str
-    before: bytes
-    after: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class PatchResult:
-    """An edit of the user's files, not yet made.
-
-    ``marked`` are the marks that some call has afterwards, whether the patch writes them or they
-    were there; ``declined`` says what is left alone and why, by the lines of the files as they
-    are; ``losses`` says what the marks lose in this form. ``diff`` holds the bytes of files that
-    are not UTF-8 as surrogates: write ``diff_bytes``.
-    """
-
-    diff: str
-    files: tuple[PatchedFile, ...]
-    declined: tuple[NotPatched, ...]
-    losses: tuple[str, ...]
-    marked: tuple[Mark, ...]
-
-    @property
-    def diff_bytes(self) -> bytes:
-        """Return the diff as it is to be written to a file or a pipe."""
-        return self.diff.encode("utf-8", "surrogateescape")
 
 
 class _State:

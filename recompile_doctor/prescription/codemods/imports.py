@@ -90,7 +90,7 @@ def place_of_import(module: Module, before: int) -> int | None:
 
 def import_edit(module: Module, place: int, imports: set[NewImport]) -> Edit:
     """Return the edit that adds the imports at ``place``."""
-    newline = newline_near(module.data, max(place - 1, 0))
+    newline = newline_near(module.data, max(place - 2, 0))  # of the line before
     names: dict[str, list[str]] = {}
     for each in sorted(imports, key=lambda each: (each.module, each.name)):
         names.setdefault(each.module, []).append(str(each))

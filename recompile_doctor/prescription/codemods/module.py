@@ -12,6 +12,7 @@ from libcst.metadata import (
     MetadataWrapper,
     ParentNodeProvider,
     PositionProvider,
+    QualifiedNameSource,
     Scope,
     ScopeProvider,
 )
@@ -19,6 +20,7 @@ from libcst.metadata import (
 from recompile_doctor.prescription.call_sites import SourceFile
 from recompile_doctor.prescription.codemods.text import SourceText, Unreadable
 
+_LOCAL = QualifiedNameSource.LOCAL
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 FunctionNode: TypeAlias = cst.FunctionDef | cst.Lambda
 
@@ -141,11 +143,12 @@ class Module:
         return self.data[self.start(node) : self.end(node)].decode("utf-8")
 
     def qualified_names(self, node: cst.CSTNode) -> frozenset[str]:
-        """Return what an expression can name by way of imports: ``torch.compile``."""
+        """Return what an expression can name by way of imports and built-ins: ``torch.compile``."""
         scope = self.scope(node)
         if scope is None or not isinstance(node, cst.Name | cst.Attribute):
             return frozenset()
-        return frozenset(each.name for each in scope.get_qualified_names_for(node))
+        found = scope.get_qualified_names_for(node)
+        return frozenset(each.name for each in found if each.source is not _LOCAL)
 
 
 def parse_module(file: SourceFile, source: SourceText) -> Module | Unreadable:

@@ -154,9 +154,7 @@ class Program:
 
     def is_known(self, module: Module, expression: cst.BaseExpression) -> bool:
         """Return whether something is found out about the value."""
-        return bool(self.evaluate(module, expression)) or any(
-            "." in name for name in module.qualified_names(expression)
-        )
+        return bool(self.evaluate(module, expression) or module.qualified_names(expression))
 
     def traced_functions(self) -> frozenset[FunctionNode]:
         """Return the functions that torch traces: those compiled, and those that they call."""
