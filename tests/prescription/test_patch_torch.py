@@ -96,7 +96,8 @@ class Trainer:
 step = Step()
 step.compile(backend="eager")
 for n in SIZES:
-    print(by_name(make(n)["ids"]).sum(), by_name(mask=torch.ones(n, 4), x=torch.ones(n, 4)).sum())
+    print(by_name(make(n)["ids"]).sum())
+    print(by_name(mask=torch.ones(n, 4), x=torch.ones(n, 4)).sum())
     arguments = (make(n), torch.ones(n, 4))
     print(nested(*arguments).shape)
 loop(step)
