@@ -1,5 +1,6 @@
 """One parsed file: where its nodes stand, what holds them, and what its names mean."""
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TypeAlias, TypeVar
@@ -7,18 +8,15 @@ from typing import TypeAlias, TypeVar
 import libcst as cst
 from libcst.metadata import (
     ByteSpanPositionProvider,
-    CodeRange,
     CodeSpan,
     MetadataWrapper,
-    ParentNodeProvider,
-    PositionProvider,
     QualifiedNameSource,
     Scope,
     ScopeProvider,
 )
 
 from recompile_doctor.prescription.call_sites import SourceFile
-from recompile_doctor.prescription.codemods.text import SourceText, Unreadable
+from recompile_doctor.prescription.codemods.text import SourceText, Unreadable, line_starts
 
 _LOCAL = QualifiedNameSource.LOCAL
 _Node = TypeVar("_Node", bound=cst.CSTNode)
@@ -35,26 +33,17 @@ class Module:
         # The parser makes each node once, so the copy that protects against shared nodes is idle.
         wrapper = MetadataWrapper(tree, unsafe_skip_copy=True)
         self.tree = wrapper.module
-        self._parents: Mapping[cst.CSTNode, cst.CSTNode] = wrapper.resolve(ParentNodeProvider)
         self._spans: Mapping[cst.CSTNode, CodeSpan] = wrapper.resolve(ByteSpanPositionProvider)
-        self._ranges: Mapping[cst.CSTNode, CodeRange] = wrapper.resolve(PositionProvider)
         self._scopes: Mapping[cst.CSTNode, Scope | None] = wrapper.resolve(ScopeProvider)
+        # One walk for both, and lines from positions: each provider of libcst walks on its own,
+        # which takes a second for 2000 lines.
+        self.nodes, self._parents = _walk(self.tree)
+        self._line_starts = line_starts(self.data)
 
     @property
     def name(self) -> str:
         """Return the file's path as the diff shows it."""
         return self.file.name
-
-    @cached_property
-    def nodes(self) -> tuple[cst.CSTNode, ...]:
-        """Return all nodes, outer before inner and in the order of the text."""
-        found: list[cst.CSTNode] = []
-        pending: list[cst.CSTNode] = [self.tree]
-        while pending:
-            node = pending.pop()
-            found.append(node)
-            pending += reversed(node.children)
-        return tuple(found)
 
     @cached_property
     def identifiers(self) -> frozenset[str]:
@@ -110,11 +99,11 @@ class Module:
 
     def line(self, node: cst.CSTNode) -> int:
         """Return the line on which ``node`` begins."""
-        return self._ranges[node].start.line
+        return bisect_right(self._line_starts, self._spans[node].start)
 
     def last_line(self, node: cst.CSTNode) -> int:
         """Return the line on which ``node`` ends."""
-        return self._ranges[node].end.line
+        return bisect_right(self._line_starts, self.end_inside(node))
 
     def first_line(self, function: FunctionNode) -> int:
         """Return the first line of its code object: that of its first decorator."""
@@ -149,6 +138,22 @@ class Module:
             return frozenset()
         found = scope.get_qualified_names_for(node)
         return frozenset(each.name for each in found if each.source is not _LOCAL)
+
+
+def _walk(
+    tree: cst.Module,
+) -> tuple[tuple[cst.CSTNode, ...], dict[cst.CSTNode, cst.CSTNode]]:
+    """Return all nodes, outer before inner and in the order of the text, and what holds each."""
+    nodes: list[cst.CSTNode] = []
+    parents: dict[cst.CSTNode, cst.CSTNode] = {}
+    pending: list[cst.CSTNode] = [tree]
+    while pending:
+        node = pending.pop()
+        nodes.append(node)
+        children = node.children
+        parents.update(dict.fromkeys(children, node))
+        pending += reversed(children)
+    return tuple(nodes), parents
 
 
 def parse_module(file: SourceFile, source: SourceText) -> Module | Unreadable:

@@ -77,7 +77,7 @@ def apply_edits(data: bytes, edits: Iterable[Edit]) -> bytes:
 
 def moved_lines(data: bytes, edits: Iterable[Edit]) -> tuple[int, ...]:
     """Return for each line of the text, from the first, the number that it has after the edits."""
-    starts = [0, *(match.end() for match in _NEWLINE.finditer(data))]
+    starts = line_starts(data)
     changes = sorted(
         (
             edit.start,
@@ -96,6 +96,11 @@ def moved_lines(data: bytes, edits: Iterable[Edit]) -> tuple[int, ...]:
             done += 1
         moved.append(number + shift)
     return tuple(moved)
+
+
+def line_starts(data: bytes) -> list[int]:
+    """Return where each line of the text begins."""
+    return [0, *(match.end() for match in _NEWLINE.finditer(data))]
 
 
 def newline_near(data: bytes, position: int) -> str:
