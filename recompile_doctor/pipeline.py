@@ -1,7 +1,7 @@
 """One short function per verb; the only module that joins the rooms."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from io import BufferedReader, BytesIO
 from pathlib import Path
@@ -18,7 +18,8 @@ from recompile_doctor.events.stream import read_events
 from recompile_doctor.events.vocabulary import IssueKind, ParseIssue, Position, ReadItem
 from recompile_doctor.model.build import build_run
 from recompile_doctor.model.run import Compilation, Run
-from recompile_doctor.prescription.rendering import render
+from recompile_doctor.prescription.patched import PatchResult
+from recompile_doctor.prescription.rendering import Rendering, render
 from recompile_doctor.prescription.suggest import suggest as prescribe
 from recompile_doctor.reports.chain import Chain
 from recompile_doctor.reports.compose import STANDARD_INPUT, Context, compose
@@ -257,6 +258,29 @@ def suggest(
             if each.disposition is Disposition.EXPECTED and each.recompiles
         ),
     )
+
+
+def patch_of(
+    examined: Examined, rendering: Rendering, target_torch: str, *, declare: bool = False
+) -> PatchResult:
+    """Return the edit that a prescription makes in the files below the current folder.
+
+    ``declare`` asks for the declarative form of ``torch.compile`` instead of calls. Nothing is
+    written.
+    """
+    from recompile_doctor.prescription.call_sites import read_source_files
+    from recompile_doctor.prescription.patch import Form, make_patch
+    from recompile_doctor.prescription.requests import frame_marks, program_files
+
+    run = examined.diagnosis.run
+    requests, unreached = frame_marks(rendering.prescription.marks, run)
+    patch = make_patch(
+        requests,
+        read_source_files(program_files(run), Path.cwd()),
+        target_torch=target_torch,
+        form=Form.DECLARATION if declare else Form.CALLS,
+    )
+    return replace(patch, declined=(*unreached, *patch.declined))
 
 
 @dataclass(frozen=True, slots=True)

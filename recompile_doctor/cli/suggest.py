@@ -3,12 +3,16 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 
+from recompile_doctor.bundle import bundle_root, is_bundle
 from recompile_doctor.cli.target import find_target
 from recompile_doctor.errors import DoctorError
+from recompile_doctor.pipeline import Examined, examine
 from recompile_doctor.prescription.environment import Shell, lines_for
+from recompile_doctor.prescription.patched import PatchResult
 from recompile_doctor.prescription.prescription_file import prescription_file, trial_of
 from recompile_doctor.prescription.rendering import Rendering
 from recompile_doctor.reports.suggest_report import (
@@ -17,10 +21,11 @@ from recompile_doctor.reports.suggest_report import (
     suggestions_json,
     suggestions_markdown,
 )
+from recompile_doctor.reports.words import visible
 
 _SHELLS = {shell.value: shell for shell in (Shell.ENV, Shell.SH, Shell.FISH, Shell.POWERSHELL)}
 _REPORTS = ("terminal", "json", "markdown")
-_FORMATS = (*_REPORTS, "yaml", *_SHELLS)
+_FORMATS = (*_REPORTS, "yaml", "patch", *_SHELLS)
 _FILE_WIDTH = 100
 
 
@@ -37,11 +42,17 @@ _FILE_WIDTH = 100
     type=click.Choice(_FORMATS),
     default="terminal",
     show_default=True,
-    help="A report, a prescription file (yaml), or lines for a shell or an .env file.",
+    help="A report, a prescription file (yaml), a diff (patch), or lines for a shell or .env file.",
 )
+@click.option("--id", "id_", metavar="ID", help="Only this prescription [other forms: the first].")
 @click.option(
-    "--id", "id_", metavar="ID", help="Only this prescription [yaml and shells: the first]."
+    "--declare",
+    is_flag=True,
+    help="Patch the declaration of shapes in torch.compile instead of writing calls (2.13+).",
 )
+@click.option("--write", is_flag=True, help="Make the edits of the patch, after asking.")
+@click.option("--yes", is_flag=True, help="Do not ask before --write.")
+@click.option("--undo", is_flag=True, help="Take the edits of --write back.")
 @click.option("--bounds", is_flag=True, help="Promise the smallest and largest sizes seen.")
 @click.option(
     "--output",
@@ -54,30 +65,47 @@ def suggest(
     target_torch: str | None,
     format_: str,
     id_: str | None,
+    declare: bool,
+    write: bool,
+    yes: bool,
+    undo: bool,
     bounds: bool,
     output: Path | None,
 ) -> None:
     """Say what to change so that torch recompiles less.
 
     PATH is a bundle, a TORCH_TRACE folder or file, or a text log, as for `analyze`; without it the
-    latest bundle is taken. Nothing is applied, and nothing is verified: `verify` reruns the program
-    with the changes.
+    latest bundle is taken. Nothing is verified: `run --prescription` reruns the program with the
+    changes, and `diff` compares. Only --write edits files: it shows the diff, asks, and keeps what
+    was there in the bundle; --undo restores it.
 
     \b
         recompile-doctor suggest
         recompile-doctor suggest /tmp/my_trace --target-torch 2.11
         eval "$(recompile-doctor suggest --format sh)"
         recompile-doctor suggest --id strongest --format yaml --output prescription.yaml
+        recompile-doctor suggest --format patch | git apply
     """
-    from recompile_doctor.pipeline import examine
     from recompile_doctor.pipeline import suggest as suggest_for
 
-    document = suggest_for(examine(find_target(path)), target_torch=target_torch, bounds=bounds)
+    target = find_target(path)
+    if undo:
+        _undo(target)
+        return
+    examined = examine(target)
+    document = suggest_for(examined, target_torch=target_torch, bounds=bounds)
     document = _chosen(document, id_)
+    if write or format_ == "patch":
+        patch = _patch(examined, document, declare=declare)
+        if write:
+            _make_edits(patch, backup_of(target), ask=not yes)
+        else:
+            _write(patch.diff_bytes, output)
+        return
     if format_ == "terminal" and output is None:
         _print(document)
         return
-    _write(_text(document, format_), output)
+    _write(_text(document, format_).encode("utf-8", "backslashreplace"), output)
 
 
 def _print(document: SuggestDocument) -> None:
@@ -153,13 +181,68 @@ def _to_apply(document: SuggestDocument, format_: str) -> Rendering | None:
     return changing[0] if changing else None
 
 
-def _write(text: str, output: Path | None) -> None:
+def _patch(examined: Examined, document: SuggestDocument, *, declare: bool) -> PatchResult:
+    """Return the patch of the first prescription with marks, and say what it leaves out."""
+    from recompile_doctor.pipeline import patch_of
+
+    marking = [each for each in document.renderings if each.prescription.marks]
+    if not marking:
+        raise DoctorError(
+            f"There is no mark to write for {document.subject}.",
+            slug="nothing-to-prescribe",
+            hint="`recompile-doctor suggest` says what to rewrite, or that there is nothing to do.",
+        )
+    patch = patch_of(examined, marking[0], document.target_torch, declare=declare)
+    for lost in patch.losses:
+        click.echo(f"recompile-doctor: the patch does not say: {lost}", err=True)
+    for left in patch.declined:
+        click.echo(f"recompile-doctor: not patched: {visible(str(left))}", err=True)
+    if not patch.files:
+        raise DoctorError(
+            "No call of the compiled function could be patched."
+            if patch.declined
+            else "The program has these marks already: nothing is to be patched.",
+            slug="nothing-patched",
+            hint="Use the environment variables (`--format sh`) or `run --prescription` instead."
+            if patch.declined
+            else "Run it again to see what is left.",
+        )
+    return patch
+
+
+def backup_of(target: Path | BinaryIO) -> Path:
+    """Return where the files stay that --write edits: in the bundle, or beside all bundles."""
+    if isinstance(target, Path) and is_bundle(target):
+        return target.resolve() / "backup"
+    return bundle_root(Path.cwd()) / "backup"
+
+
+def _make_edits(patch: PatchResult, backup: Path, *, ask: bool) -> None:
+    from recompile_doctor.prescription.apply import write
+
+    sys.stdout.buffer.write(patch.diff_bytes)
+    sys.stdout.buffer.flush()
+    names = ", ".join(visible(each.name) for each in patch.files)
+    if ask and not click.confirm(f"Edit {names}?", err=True):
+        raise click.Abort
+    write(patch, backup)
+    click.echo(f"recompile-doctor: edited {names}; `suggest --undo` restores it", err=True)
+
+
+def _undo(target: Path | BinaryIO) -> None:
+    from recompile_doctor.prescription.apply import undo
+
+    for path in undo(backup_of(target)):
+        click.echo(f"recompile-doctor: restored {visible(str(path))}", err=True)
+
+
+def _write(content: bytes, output: Path | None) -> None:
     if output is None:
-        sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+        sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return
     try:
-        output.write_text(text, encoding="utf-8", errors="backslashreplace")
+        output.write_bytes(content)
     except OSError as error:
         raise DoctorError(
             f"The report cannot be written to {output}: {error.strerror or error}.",

@@ -406,8 +406,8 @@ def _planned(frame: ObservedFrame, diagnosis: Diagnosis) -> _Plan:
             )
     if any("_hooks[" in place.source for place in frame.columns):
         risks.append(
-            "a hook of a module is part of the graph, and torch does not guard on hooks: with fewer "
-            "recompiles a hook that was added later may never run; compare the outputs"
+            "a hook of a module is part of the graph, and torch does not guard on hooks: with "
+            "fewer recompiles a hook that was added later may never run; compare the outputs"
         )
     marked = [place for place in places if place not in frame.broadcast]
     unbacked = any(
