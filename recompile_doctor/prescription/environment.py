@@ -33,7 +33,11 @@ FLAG_VARIABLES = {
         "TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS"
     ),
 }
-FORCE_STATIC_PARAMETERS = Flag("torch._dynamo.config.force_parameter_static_shapes", False)
+# What makes a parameter more than a constant; the second is for those of torch's own modules.
+FREE_PARAMETERS = (
+    Flag("torch._dynamo.config.force_parameter_static_shapes", False),
+    Flag("torch._dynamo.config.force_nn_module_property_static_shapes", False),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +136,7 @@ class _Writer:
         self.refused: list[Refused] = []
         self.warnings: list[str] = []
         self._sources = sources
-        self._free_parameters = FORCE_STATIC_PARAMETERS in flags
+        self._free_parameters = FREE_PARAMETERS[0] in flags
 
     def add(self, mark: Mark) -> None:
         """Add an entry for a mark, or refuse it."""

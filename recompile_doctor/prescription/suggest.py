@@ -15,7 +15,7 @@ from recompile_doctor.model.reason import ShapeGuardFailure
 from recompile_doctor.model.run import Compilation, CompileKey
 from recompile_doctor.model.source import parse_source
 from recompile_doctor.prescription.advice import advice_for
-from recompile_doctor.prescription.environment import FORCE_STATIC_PARAMETERS
+from recompile_doctor.prescription.environment import FREE_PARAMETERS
 from recompile_doctor.prescription.marks import Advice, Flag, Mark, Prescription
 from recompile_doctor.prescription.observed import (
     ALL_MEMBERS,
@@ -182,7 +182,7 @@ class _Suggesting:
         places: Sequence[BreakPlace] = (),
     ) -> Prescription:
         if self._needs_free_parameters(marks):
-            flags = (*flags, FORCE_STATIC_PARAMETERS)
+            flags = (*flags, *FREE_PARAMETERS)
         return Prescription(
             id=name,
             title=title,
@@ -199,7 +199,7 @@ class _Suggesting:
         )
 
     def _needs_free_parameters(self, marks: Iterable[Mark]) -> bool:
-        """Return whether a parameter can only be unbacked with torch's setting for it (2.15)."""
+        """Return whether a parameter can only be unbacked with torch's settings for it (2.15)."""
         return not self.features.parameters_need_both_lists and any(
             mark.kind is MarkKind.UNBACKED and is_module_tensor(parse_source(mark.source))
             for mark in marks
@@ -420,7 +420,7 @@ def _planned(frame: ObservedFrame, diagnosis: Diagnosis) -> _Plan:
         if place in pinned:
             if len(set(frame.values(place))) <= _MOST_STATIC_VALUES:
                 kinds[place] = MarkKind.STATIC
-        elif not unbacked or place in dynamic:
+        elif not unbacked or place in dynamic or _is_general_parameter(frame, place):
             kinds[place] = MarkKind.DYNAMIC
         elif place.is_int:
             tied = any(
@@ -461,6 +461,11 @@ def _places_to_mark(
         if place not in own and any(_equal_where_known(frame, place, each) for each in own)
     }
     return [place for place in frame.varying if place not in own | following]
+
+
+def _is_general_parameter(frame: ObservedFrame, place: Place) -> bool:
+    """Return whether it belongs to a parameter and is 2 or more always: dynamic is enough then."""
+    return place.source in frame.parameters and not _touches_special(frame, place)
 
 
 def _touches_special(frame: ObservedFrame, place: Place) -> bool:

@@ -153,10 +153,38 @@ def test_a_parameter_is_marked_where_it_is_at_fault() -> None:
     assert not any("_parameters" in name for name in kinds(prescribed("39")["strongest"]))
 
 
-def test_2_15_needs_a_setting_for_an_unbacked_parameter() -> None:
-    """Being in both lists makes it dynamic there."""
-    flags = prescribed("06", "2.15")["strongest"].flags
-    assert [each.name for each in flags] == ["torch._dynamo.config.force_parameter_static_shapes"]
+def a_parameter_of(*widths: int) -> Diagnosis:
+    maker = Maker()
+    source = "L['layer']._parameters['weight']"
+    for number, width in enumerate(widths):
+        failed = (
+            f"tensor 'layer._parameters['weight']' size mismatch at index 0. "
+            f"expected {widths[number - 1]}, actual {width}. Guard failed on a parameter, consider "
+            "using torch._dynamo.config.force_parameter_static_shapes = False to allow dynamism on "
+            "parameters."
+        )
+        maker.compile(
+            f"0/{number}",
+            failed={f"0/{number - 1}": failed} if number else {},
+            sizes={source: (width,), "L['x']": (width,)},
+        )
+    return diagnose(maker.run())
+
+
+@pytest.mark.parametrize(
+    ("widths", "kind"), [((4, 7, 9), MarkKind.DYNAMIC), ((4, 1, 7), MarkKind.UNBACKED)]
+)
+def test_a_parameter_is_unbacked_only_where_it_is_0_or_1(
+    widths: tuple[int, ...], kind: MarkKind
+) -> None:
+    """Unbacked it needs both lists, and settings without a variable on 2.15."""
+    diagnosis = a_parameter_of(*widths)
+    for torch in ("2.13", "2.15"):
+        first = suggest(diagnosis, features_of(torch))[0]
+        marks = {mark.source: mark.kind for mark in first.marks}
+        assert marks["L['layer']._parameters['weight']"] is kind
+        needed = torch == "2.15" and kind is MarkKind.UNBACKED
+        assert len(first.flags) == (2 if needed else 0)
 
 
 def test_captured_breaks_take_their_resume_functions_with_them() -> None:
