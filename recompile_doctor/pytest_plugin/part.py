@@ -3,13 +3,14 @@
 This joins the rooms as the pipeline does, for the plugin alone.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from recompile_doctor.diagnosis.diagnose import Diagnosis, diagnose
 from recompile_doctor.events.stream import read_events
-from recompile_doctor.events.vocabulary import Origin
+from recompile_doctor.events.vocabulary import Origin, StackFrame
 from recompile_doctor.model.build import build_run
 from recompile_doctor.model.run import Compilation, Run
 from recompile_doctor.reports.compose import Context, compose
@@ -56,16 +57,26 @@ def _with_context(run: Run, first_line: int) -> Run:
     return replace(
         run,
         compilations=tuple(_compilations(run, first_line)),
+        logging_seconds=None,  # torch adds it up by compile id, over all resets of the process
         limit_hits=tuple(each for each in run.limit_hits if _is_in(each[1].origin, first_line)),
         loose_errors=tuple(each for each in run.loose_errors if _is_in(each.origin, first_line)),
         cudagraphs=tuple(each for each in run.cudagraphs if _is_in(each.origin, first_line)),
     )
 
 
+_RUNNER = re.compile(r"[/\\\\](?:_pytest|pluggy)[/\\\\]")
+
+
+def _without_runner(callers: tuple[StackFrame, ...]) -> tuple[StackFrame, ...]:
+    """Return the callers that pytest called; torch may leave out the test function itself."""
+    runner = [number for number, each in enumerate(callers) if _RUNNER.search(each.file)]
+    return callers[runner[-1] + 1 :] if runner else callers
+
+
 def _compilations(run: Run, first_line: int) -> Iterator[Compilation]:
     for each in run.compilations:
         if _is_in(each.origin, first_line):
-            yield each
+            yield replace(each, callers=_without_runner(each.callers))
         elif each.refused is None:
             # An entry of the cache and no more: nothing that it cost or broke.
             yield replace(

@@ -146,6 +146,7 @@ def test_the_failure_tells_what_happened(ran: Ran) -> None:
     assert "L['x'] dim 0" in text
     assert "zero-one-specialization" in text
     assert "torch 2." in text
+    assert "logging" not in text
     [trace] = ran.folder.glob(".pytest_cache/d/recompile-budget/test_cases.py-test_over-*.log")
     assert f"read from {trace.relative_to(ran.folder)}" in text
     assert examine(trace).document.summary.recompiles == 2
@@ -163,6 +164,11 @@ def test_what_fixtures_compiled_explains_a_recompile(ran: Ran) -> None:
     text = ran.text("test_fixture_explains")
     assert "4 → 1 → 7" in text
     assert "1 compilation ·" in text
+
+
+def test_pytest_is_nobody_s_caller(ran: Ran) -> None:
+    """torch can leave the test function out of its stack; pytest's own lines are not shown."""
+    assert "_pytest" not in ran.text("test_limit")
 
 
 def test_graphs_of_other_tests_are_told_apart(ran: Ran) -> None:
