@@ -6,7 +6,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from recompile_doctor.bundle import Bundle, Manifest, remove_caches, write_manifest
+from recompile_doctor.bundle import (
+    Bundle,
+    Manifest,
+    overwrite_manifest,
+    remove_caches,
+    write_manifest,
+)
 from recompile_doctor.capture.devices import nvidia_gpu_names
 from recompile_doctor.capture.environment import (
     LOGGING,
@@ -21,7 +27,10 @@ from recompile_doctor.errors import DoctorError
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A run that ended. ``problem`` is set when the bundle could not be completed."""
+    """A run that ended. ``problem`` is set when the bundle could not be completed.
+
+    The bundle's manifest is then known all the same, as long as this process lives.
+    """
 
     bundle: Bundle
     outcome: Outcome
@@ -64,16 +73,26 @@ def record(
     except DoctorError:
         shutil.rmtree(bundle.path, ignore_errors=True)
         raise
+    if not use_caches:
+        remove_caches(bundle)  # first: a disk that is full has room for the rest then
+    problem = None
     try:
         borrowed.collect(bundle)
-        write_manifest(bundle, _completed(manifest, bundle, outcome))
-    except DoctorError as problem:
-        return Recording(bundle, outcome, problem)
     except OSError as error:
-        return Recording(bundle, outcome, _not_collected(error))
-    if not use_caches:
-        remove_caches(bundle)
-    return Recording(bundle, outcome)
+        problem = _not_collected(error)
+    return Recording(bundle, outcome, _complete(manifest, bundle, outcome) or problem)
+
+
+def _complete(manifest: Manifest, bundle: Bundle, outcome: Outcome) -> DoctorError | None:
+    """Write down how the run ended; return the reason when that was not possible."""
+    completed = _completed(manifest, bundle, outcome)
+    try:
+        write_manifest(bundle, completed)
+    except DoctorError as problem:
+        if not overwrite_manifest(bundle, completed):
+            bundle.remember(completed)
+            return problem
+    return None
 
 
 def _completed(manifest: Manifest, bundle: Bundle, outcome: Outcome) -> Manifest:
