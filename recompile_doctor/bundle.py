@@ -150,6 +150,10 @@ class Bundle:
         """Return the probe's files, sorted by name."""
         return _files(self.probe_directory, "*.json")
 
+    def failure_files(self) -> tuple[Path, ...]:
+        """Return the probe's notes on what it could not do, one file a process."""
+        return _files(self.probe_directory, "*.failure.txt")
+
 
 def current_folder() -> Path:
     """Return the folder that we were started in, also when it has been removed since.

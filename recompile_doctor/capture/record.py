@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +24,9 @@ from recompile_doctor.capture.environment import (
 from recompile_doctor.capture.launch import OnProgress, Outcome, launch
 from recompile_doctor.capture.snapshot import Snapshot, read_snapshots
 from recompile_doctor.errors import DoctorError
+
+# What the probe notes when it loses a line; it shares no code with us.
+_LOST = ("a log line could not be written", "the trace could not be written")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,7 @@ def _complete(manifest: Manifest, bundle: Bundle, outcome: Outcome) -> DoctorErr
 def _completed(manifest: Manifest, bundle: Bundle, outcome: Outcome) -> Manifest:
     snapshots = [each for each in read_snapshots(bundle) if isinstance(each, Snapshot)]
     seen = snapshots[0] if snapshots else None
+    cut_short = outcome.cut_short_reason or _lost_log(bundle)
     devices = tuple(dict.fromkeys(name for each in snapshots for name in each.devices))
     return replace(
         manifest,
@@ -107,9 +112,22 @@ def _completed(manifest: Manifest, bundle: Bundle, outcome: Outcome) -> Manifest
         wall_seconds=outcome.wall_seconds,
         exit_code=outcome.exit_code,
         signal=outcome.signal,
-        complete=outcome.cut_short_reason is None,
-        cut_short_reason=outcome.cut_short_reason,
+        complete=cut_short is None,
+        cut_short_reason=cut_short,
     )
+
+
+def _lost_log(bundle: Bundle) -> str | None:
+    """Return that a process could not write its log, as its note says.
+
+    Where the disk was full, there was no room for the note either, and it is empty.
+    """
+    for path in bundle.failure_files():
+        with suppress(OSError):
+            text = path.read_text(encoding="utf-8", errors="replace")
+            if not text or any(what in text for what in _LOST):
+                return "not all of torch's log could be written"
+    return None
 
 
 def _not_collected(error: OSError) -> DoctorError:

@@ -19,7 +19,7 @@ from recompile_doctor.cli.render import (
     repository,
 )
 from recompile_doctor.cli.streams import note
-from recompile_doctor.cli.target import find_target
+from recompile_doctor.cli.target import exists, find_target
 from recompile_doctor.config import Settings, find_config, read_yaml
 from recompile_doctor.errors import DoctorError, ExitCode
 from recompile_doctor.verification.budget import Budget, first_budget, read_budget, updated
@@ -117,7 +117,7 @@ def find_budget(named: Path | None, *, may_be_missing: bool, has_baseline: bool)
         return FoundBudget(read_budget(config.budget), config.budget, config.budget.path)
     wanted = named or config.budget_file
     path = wanted or Path(DEFAULT_BUDGET)
-    if path.exists():
+    if exists(path):
         settings = read_yaml(path)
         return FoundBudget(read_budget(settings), settings, path)
     if may_be_missing or (wanted is None and has_baseline):
@@ -186,7 +186,6 @@ def _update(found: FoundBudget, result: GateResult, *, loosen: bool) -> FoundBud
         )
     if found.settings is None:
         text = first_budget(present_totals(facts, today), present_frames(facts, today))
-        note(f"{found.path} written")
     else:
         if found.path.suffix == ".toml":
             raise DoctorError(
@@ -207,5 +206,7 @@ def _update(found: FoundBudget, result: GateResult, *, loosen: bool) -> FoundBud
             slug="report-not-written",
             hint="Name another file with --budget.",
         ) from error
+    if found.settings is None:
+        note(f"{found.path} written")
     settings = read_yaml(found.path)
     return FoundBudget(read_budget(settings), settings, found.path)

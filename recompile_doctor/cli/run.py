@@ -130,8 +130,12 @@ def run(ctx: click.Context, /, **options: Any) -> int:
         _note(recording, probe=not options["no_probe"])
     problem = recording.problem
     if problem is not None:
-        if not bundle.path.is_dir():  # removed by the program: there is nothing to report on
-            raise problem
+        if not bundle.path.is_dir():
+            raise DoctorError(
+                f"{bundle.path} was removed while the program ran.",
+                slug="bundle-gone",
+                hint="Run the program again, and let it leave .recompile-doctor alone.",
+            )
         show_error(problem)
     found = _report(bundle, options, budget)
     return status or (found if problem is None else int(problem.exit_code))
@@ -232,5 +236,8 @@ def _note(recording: Recording, *, probe: bool) -> None:
     outcome = recording.outcome
     if outcome.cut_short_reason is not None:
         note(f"the run was cut short ({outcome.cut_short_reason}); what was captured is kept")
+    failures = recording.bundle.failure_files()
+    if failures:
+        note(f"not all could be captured, and the report can lack recompiles: see {failures[0]}")
     if probe and torch_logged_by_itself(recording.bundle):
         note("a process could not be probed, so torch's log lines were on standard error too")

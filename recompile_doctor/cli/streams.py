@@ -4,6 +4,7 @@ What cannot be written to standard error is dropped. Standard output is what the
 that it cannot be written is an expected error, whoever of click, rich and us was writing.
 """
 
+import errno
 import os
 import select
 import sys
@@ -83,7 +84,7 @@ class _Output(FileIO):
             raise
         except OSError as error:
             raise DoctorError(
-                f"Standard output cannot be written: {error.strerror or error}.",
+                f"Standard output {_what_is_wrong(error)}.",
                 slug="output-not-written",
                 hint="Name a file for the report with --output.",
             ) from error
@@ -98,6 +99,12 @@ class _Notes(FileIO):
         with suppress(OSError):
             return super().write(data) or len(data)
         return len(data)
+
+
+def _what_is_wrong(error: OSError) -> str:
+    if error.errno == errno.EBADF:
+        return "is closed"
+    return f"cannot be written: {error.strerror or error}"
 
 
 def _occupy_descriptors() -> None:
