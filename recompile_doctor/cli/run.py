@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -189,9 +190,12 @@ def _keep_analysis(bundle: Bundle, document: Document) -> None:
     """Leave the JSON report in the bundle; a full disk must not cost the report itself."""
     from recompile_doctor.reports.json_report import render_json
 
+    path = bundle.path / "analysis.json"
     try:
-        (bundle.path / "analysis.json").write_text(render_json(document), encoding="utf-8")
+        path.write_text(render_json(document), encoding="utf-8")
     except OSError as error:
+        with suppress(OSError):  # half a report is worse than none
+            path.unlink()
         note(f"analysis.json was not written: {error}")
 
 
