@@ -70,9 +70,9 @@ def record(
         logging=LOGGING,
         prescription=prescription,
     )
-    write_manifest(bundle, manifest)
     borrowed = _BorrowedLogs.look(base, cwd)
     try:
+        write_manifest(bundle, manifest)
         outcome = launch(command, child, cwd, on_progress, timeout=timeout)
     except DoctorError:
         shutil.rmtree(bundle.path, ignore_errors=True)

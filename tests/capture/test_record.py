@@ -77,6 +77,21 @@ def test_a_command_that_cannot_start_leaves_no_bundle(bundle: Bundle, tmp_path: 
     assert not bundle.path.exists()
 
 
+def test_a_disk_that_is_full_at_the_start_leaves_no_bundle(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is started, and no empty run stays behind."""
+
+    def full(bundle: Bundle, manifest: Manifest) -> None:
+        raise DoctorError("full", slug="bundle-not-writable")
+
+    monkeypatch.setattr(recording, "write_manifest", full)
+    with pytest.raises(DoctorError):
+        record(bundle, ["touch", "ran"], base=os.environ, cwd=tmp_path)
+    assert not bundle.path.exists()
+    assert not (tmp_path / "ran").exists()
+
+
 def test_caches_are_cold_and_removed(bundle: Bundle, tmp_path: Path) -> None:
     """The caches live in the bundle while the program runs, and not after."""
     code = """
