@@ -237,18 +237,20 @@ def _unfinished(run: Run) -> Compilation | None:
 
 
 def _next_commands(document: Document, context: Context) -> Iterable[NextCommand]:
-    """Yield at most two commands: the whole chain of the costliest recompile, and its rule."""
-    lead = next((each for each in document.findings if each.recompiles), None)
+    """Yield what to type next: the cure, the chain of the costliest recompile, and its rule."""
     readable = document.subject != STANDARD_INPUT
+    if readable and document.has_something_to_fix:
+        yield NextCommand(f"recompile-doctor suggest{_target(context)}", "what to change")
+    lead = next((each for each in document.findings if each.recompiles), None)
     if readable and lead is not None and lead.disposition is Disposition.FIXABLE:
         name = recompile_name(lead.recompiles[0], document)
         yield NextCommand(
             f"recompile-doctor explain {name}{_target(context)}",
-            "the whole chain of the first recompile",
+            "the whole chain behind it",
         )
     first = next(iter(document.findings), None)
     if first is not None:
-        yield NextCommand(f"recompile-doctor explain {first.rule}", f"what {first.rule} means")
+        yield NextCommand(f"recompile-doctor explain {first.rule}", "what the rule means")
 
 
 def _target(context: Context) -> str:

@@ -277,11 +277,35 @@ def test_callers_are_the_users_frames() -> None:
     names = ["/p/main.py", "/v/lib/python3.11/site-packages/torch/_dynamo/eval_frame.py"]
     names += ["/usr/lib/python3.11/runpy.py", "/v/lib/python3.11/site-packages/lib/a.py", "/p/a.py"]
     strings = b"".join(record({"str": [name, number]}) for number, name in enumerate(names))
-    stack = [{"line": n, "name": "f", "filename": n, "loc": "x"} for n in range(len(names))]
+    stack = [{"line": n, "name": "f", "filename": n, "loc": "f(x)"} for n in range(len(names))]
     (item,) = read_bytes(strings + record({"dynamo_start": {"stack": stack}, **IDS}))
     assert isinstance(item, CompileStarted)
     assert [frame.file for frame in item.callers] == [names[0], names[3]]
     assert item.file == "/p/a.py"
+
+
+@pytest.mark.parametrize(
+    ("last", "code", "known"),
+    [
+        ("/p/main.py", "y = f(x)", True),  # 2.8 and before name the direct caller
+        ("/p/main.py", "return g(torch.ones(n))", False),  # its caller: later leave it out
+        ("/v/lib/python3.11/site-packages/torch/nn/modules/module.py", "forward_call(x)", True),
+    ],
+)
+def test_callers_that_do_not_end_at_the_call_are_not_told(
+    last: str, code: str, known: bool
+) -> None:
+    """Since 2.9 the frame that called a plain function is missing from the stack."""
+    names = ["/p/main.py", last, "/p/a.py"]
+    strings = b"".join(record({"str": [name, number]}) for number, name in enumerate(names))
+    stack = [
+        {"line": 15, "name": "<module>", "filename": 0, "loc": "h(n)"},
+        {"line": 13, "name": "h", "filename": 1, "loc": code},
+        {"line": 2, "name": "f", "filename": 2},
+    ]
+    (item,) = read_bytes(strings + record({"dynamo_start": {"stack": stack}, **IDS}))
+    assert isinstance(item, CompileStarted)
+    assert bool(item.callers) is known
 
 
 @pytest.mark.parametrize(
