@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import yaml
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
+FIXTURES = ROOT / "fixtures"
 sys.path.insert(0, str(ROOT))
 
 from recompile_doctor.cli.main import COMMANDS, cli  # noqa: E402
@@ -27,7 +28,7 @@ from recompile_doctor.diagnosis.break_rule import BreakRule  # noqa: E402
 from recompile_doctor.diagnosis.rule import RecompileRule, Rule  # noqa: E402
 
 NOTE = "<!-- Written by docs/generate.py; edit {source} instead. -->\n"
-BEGIN = "<!-- written by docs/generate.py from fixtures/differences.yaml: begin -->\n"
+BEGIN = "<!-- written by docs/generate.py from fixtures: begin -->\n"
 END = "<!-- end -->\n"
 
 
@@ -132,7 +133,7 @@ def with_differences(page: str) -> str:
 
 def difference_table() -> str:
     """Return what differs between releases and logs, and why."""
-    table = yaml.safe_load((ROOT / "fixtures" / "differences.yaml").read_text(encoding="utf-8"))
+    table = [*listed_differences(), *differing_answers()]
     rows = ["| Torch | Log | Program | What differs | Why |", "|---|---|---|---|---|"]
     rows += [
         f"| {releases(each)} | {logs(each)} | {each.get('program') or each['scenario']} | "
@@ -140,6 +141,28 @@ def difference_table() -> str:
         for each in table
     ]
     return "\n".join(rows) + "\n"
+
+
+def listed_differences() -> list[dict[str, Any]]:
+    """Return the entries of fixtures/differences.yaml."""
+    table = yaml.safe_load((FIXTURES / "differences.yaml").read_text(encoding="utf-8"))
+    return list(table)
+
+
+def differing_answers() -> Iterator[dict[str, Any]]:
+    """Yield what the right answers of the programs say for single releases."""
+    for path in sorted((FIXTURES / "golden").glob("*/expected.yaml")):
+        answer = yaml.safe_load(path.read_text(encoding="utf-8"))
+        for release, other in sorted((answer.get("per_release") or {}).items()):
+            findings, others = answer["findings"], other.get("findings", answer["findings"])
+            yield {
+                **other,
+                "program": path.parent.name,
+                "releases": [release],
+                "logs": ["trace", "dynamic", "both"],
+                "missing": [each for each in findings if each not in others],
+                "extra": [each for each in others if each not in findings],
+            }
 
 
 def releases(difference: Mapping[str, Any]) -> str:
@@ -168,14 +191,14 @@ def changes(difference: Mapping[str, Any]) -> str:
         "graph_break_places": "graph breaks",
         "recompile_limit_hits": "limit hits",
     }
-    parts += [f"{difference[key]} {word}" for key, word in counts.items() if key in difference]
+    parts += [f"{word}: {difference[key]}" for key, word in counts.items() if key in difference]
     return "; ".join(parts) or "the function is not named"
 
 
 def short(finding: Mapping[str, Any]) -> str:
     """Return a finding in a few words."""
-    function = finding["frame"]
-    return f"{finding['rule']}" + (f" ({function})" if function else "")
+    place = finding["source"] or finding["frame"]
+    return f"{finding['rule']}" + (f" ({place})" if place else "")
 
 
 if __name__ == "__main__":

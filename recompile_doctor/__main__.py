@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 
 import click
+from click.exceptions import Exit
 
 from recompile_doctor.cli.main import cli
 from recompile_doctor.errors import DoctorError, ExitCode
@@ -17,9 +18,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Expected errors become one sentence; any other exception is a bug and keeps its traceback.
     """
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        status = cli.main(args=arguments, prog_name="recompile-doctor", standalone_mode=False)
+        # Not cli.main(): click turns a broken pipe into status 1, which is "the gate failed" here.
+        with cli.make_context("recompile-doctor", words) as context:
+            status = cli.invoke(context)
         sys.stdout.flush()
+    except Exit as end:  # --help, --version
+        return end.exit_code
     except DoctorError as error:
         _show(error)
         return int(error.exit_code)
@@ -28,6 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(ExitCode.USAGE)
     except (click.Abort, KeyboardInterrupt):
         return int(ExitCode.INTERRUPTED)
+    except SystemExit as stop:
+        # click and rich end the process in this way when the reader of their output has left.
+        return _BROKEN_PIPE if stop.code == 1 else int(stop.code or 0)
     except BrokenPipeError:
         # The reader (`head`, a pager) has left. Python would complain again when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -116,8 +116,13 @@ class Bundle:
         return _files(self.log_directory, "*.log")
 
     def probe_files(self) -> tuple[Path, ...]:
-        """Return the probe's files, sorted by name."""
-        return _files(self.probe_directory, "*.json")
+        """Return what the probe saw of each process, sorted by name."""
+        marks = frozenset(self.marks_files())
+        return tuple(path for path in _files(self.probe_directory, "*.json") if path not in marks)
+
+    def marks_files(self) -> tuple[Path, ...]:
+        """Return what became of a prescription's marks in each process, sorted by name."""
+        return _files(self.probe_directory, "*.marks.json")
 
 
 def bundle_root(cwd: Path) -> Path:
@@ -187,6 +192,14 @@ def is_bundle(path: Path) -> bool:
         with (path / MANIFEST_NAME).open("rb") as manifest:
             return b"bundle_version:" in manifest.read(_MANIFEST_HEAD)
     except OSError:
+        return False
+
+
+def is_latest(bundle: Bundle) -> bool:
+    """Return whether ``bundle`` is the newest of the current folder."""
+    try:
+        return latest_bundle(bundle_root(Path.cwd())).path.resolve() == bundle.path.resolve()
+    except (DoctorError, OSError):
         return False
 
 

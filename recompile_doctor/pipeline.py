@@ -1,24 +1,40 @@
 """One short function per verb; the only module that joins the rooms."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-from recompile_doctor.bundle import Bundle, is_bundle, open_bundle
+from recompile_doctor.bundle import Bundle, is_bundle, is_latest, open_bundle
+from recompile_doctor.capture.applied import read_applied
 from recompile_doctor.capture.snapshot import Snapshot, read_snapshots
 from recompile_doctor.diagnosis.diagnose import Diagnosis, diagnose
+from recompile_doctor.diagnosis.finding import Disposition
 from recompile_doctor.diagnosis.rule import ref_of
 from recompile_doctor.errors import DoctorError
 from recompile_doctor.events.stream import read_events
-from recompile_doctor.events.vocabulary import ReadItem
+from recompile_doctor.events.vocabulary import IssueKind, ParseIssue, Position, ReadItem
 from recompile_doctor.model.build import build_run
 from recompile_doctor.model.run import Compilation, Run
+from recompile_doctor.prescription.patched import PatchResult
+from recompile_doctor.prescription.rendering import Rendering, render
+from recompile_doctor.prescription.suggest import suggest as prescribe
 from recompile_doctor.reports.chain import Chain
 from recompile_doctor.reports.compose import STANDARD_INPUT, Context, compose
 from recompile_doctor.reports.document import Document, Notice, NoticeKind, SourceKind
+from recompile_doctor.reports.report_reader import read_report
+from recompile_doctor.reports.run_facts import facts_of
+from recompile_doctor.reports.suggest_report import SuggestDocument
 from recompile_doctor.reports.trace_back import trace_back
 from recompile_doctor.reports.words import recompile_name
+from recompile_doctor.torch_compat import NEWEST_MEASURED, features_of
+from recompile_doctor.verification.budget import Budget
+from recompile_doctor.verification.diff import Difference, compare
+from recompile_doctor.verification.facts import RunFacts
+from recompile_doctor.verification.gate import GateResult, check_run
+from recompile_doctor.verification.verdict import Judgement, judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +67,7 @@ def examine_bundle(bundle: Bundle, *, pages: Path | None = None) -> Examined:
     run = build_run(_bundle_events(bundle))
     context = Context(
         subject=_shown(bundle.path),
+        is_latest=is_latest(bundle),
         source=SourceKind.BUNDLE,
         torch_version=manifest.torch_version,
         run_seconds=manifest.wall_seconds,
@@ -62,14 +79,28 @@ def examine_bundle(bundle: Bundle, *, pages: Path | None = None) -> Examined:
 
 def _shown(path: Path) -> str:
     """Return a path as a user of this folder would write it."""
-    cwd = Path.cwd()
+    try:
+        cwd = Path.cwd()
+    except OSError:
+        return str(path)  # the folder is gone
     return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
 
 
 def _bundle_events(bundle: Bundle) -> Iterator[ReadItem]:
-    """Yield the events of a bundle's logs, the traces first, without files that stayed empty."""
-    files = (*bundle.trace_files(), *bundle.log_files())
-    return read_events([path for path in files if path.stat().st_size])
+    """Yield the events of a bundle's logs, the traces first.
+
+    One file that is no log (cut in its first line, or written in a format of the user's own) does
+    not cost the others: it counts as not understood. Empty files are no fault.
+    """
+    for path in (*bundle.trace_files(), *bundle.log_files()):
+        try:
+            size = path.stat().st_size
+            if size:
+                yield from read_events([path])
+        except DoctorError as error:
+            yield ParseIssue(Position(str(path), 1), IssueKind.NO_LOG, error.message, size)
+        except OSError as error:
+            yield ParseIssue(Position(str(path), 1), IssueKind.NO_LOG, str(error), 0)
 
 
 def _examined(run: Run, context: Context) -> Examined:
@@ -88,18 +119,41 @@ def _bundle_notices(bundle: Bundle, run: Run) -> Iterator[Notice]:
         )
     elif manifest.exit_code:
         yield Notice(
-            NoticeKind.NOTE,
+            NoticeKind.WARNING,
             "program-failed",
             f"the program ended with exit code {manifest.exit_code}",
         )
+    yield from _not_applied(bundle)
     snapshots = [each for each in read_snapshots(bundle) if isinstance(each, Snapshot)]
     for snapshot in snapshots:
         yield from _silenced(snapshot, run)
 
 
+def _not_applied(bundle: Bundle) -> Iterator[Notice]:
+    """Yield a warning for what a prescription asked for and no process did."""
+    applied = read_applied(bundle)
+    for mark in applied.without_effect:
+        why = "; ".join(mark.problems) or f"torch never compiled {mark.function or 'its function'}"
+        yield Notice(
+            NoticeKind.WARNING,
+            "mark-without-effect",
+            f"the mark on dimension {mark.dim} of {mark.source} took no effect ({why})",
+        )
+    for name, result in applied.config.items():
+        if result != "set":
+            yield Notice(
+                NoticeKind.WARNING,
+                "mark-without-effect",
+                f"the setting {name} took no effect ({result})",
+            )
+
+
 def _silenced(snapshot: Snapshot, run: Run) -> Iterator[Notice]:
     """Yield a warning where torch counted more recompiles in a process than the logs hold."""
-    logged = [each for each in run.recompiles if each.key.process == str(snapshot.pid)]
+    # Refused compiles are in the logs too: torch gives them a reason like a recompile.
+    logged = [
+        each for each in run.compilations if each.failures and each.key.process == str(snapshot.pid)
+    ]
     missing = snapshot.recompiles - len(logged)
     why = "; ".join(dict.fromkeys((*snapshot.logging.trace, *snapshot.logging.text)))
     reason = f" ({why})" if why else ""
@@ -127,12 +181,17 @@ def _missing(snapshot: Snapshot, logged: Iterable[Compilation]) -> str:
     """Return torch's own reasons for the recompiles that the logs do not hold."""
     known = {str(each.key) for each in logged}
     lost = [
-        f"{each.co_name} {each.compile_id} ({(each.recompile_reason or '').splitlines()[0]})"
+        f"{each.co_name or 'a function'} {each.compile_id} ({_first_line(each.recompile_reason)})"
         for each in snapshot.compilations
         if each.recompile_reason and str(each.compile_id) not in known
     ]
     more = f" and {len(lost) - _MOST_MISSING} more" if len(lost) > _MOST_MISSING else ""
     return ", ".join(lost[:_MOST_MISSING]) + more
+
+
+def _first_line(text: str | None) -> str:
+    """Return the first line without runs of blanks, which torch pads its reasons with."""
+    return " ".join((text or "").split("\n", 1)[0].split())
 
 
 def explain_recompile(examined: Examined, name: str) -> tuple[Chain, ...]:
@@ -159,3 +218,125 @@ def explain_recompile(examined: Examined, name: str) -> tuple[Chain, ...]:
             hint=f"Its recompiles are: {listed}.",
         )
     return tuple(trace_back(each, examined.diagnosis) for each in causes)
+
+
+_UNKNOWN_TORCH = f"{NEWEST_MEASURED[0]}.{NEWEST_MEASURED[1]}"
+_BEFORE_STATED = "2.9"  # torch states its version in traces since 2.10
+
+
+def suggest(
+    examined: Examined, *, target_torch: str | None = None, bounds: bool = False
+) -> SuggestDocument:
+    """Return what to change, written for ``target_torch``, or for the torch of the log.
+
+    Raises DoctorError when ``target_torch`` is no version, or one that is too old.
+    """
+    diagnosis, document = examined.diagnosis, examined.document
+    stated = target_torch or document.torch_version
+    assumed = _BEFORE_STATED if diagnosis.run.has_trace else _UNKNOWN_TORCH
+    torch = stated or assumed
+    features = features_of(torch)
+    sources = {
+        each.source for compilation in diagnosis.run.compilations for each in compilation.inputs
+    } | {each.source for compilation in diagnosis.run.compilations for each in compilation.symbols}
+    return SuggestDocument(
+        subject=document.subject,
+        target_torch=torch,
+        target_assumed=stated is None,
+        features=features,
+        sources=tuple(sorted(sources)),
+        recompiles=len(diagnosis.run.recompiles),
+        limit_hits=document.summary.recompile_limit_hits,
+        renderings=tuple(
+            render(each, features, sources)
+            for each in prescribe(diagnosis, features, bounds=bounds)
+        ),
+        findings=diagnosis.findings,
+        expected=tuple(
+            each
+            for each in diagnosis.findings
+            if each.disposition is Disposition.EXPECTED and each.recompiles
+        ),
+    )
+
+
+def patch_of(
+    examined: Examined, rendering: Rendering, target_torch: str, *, declare: bool = False
+) -> PatchResult:
+    """Return the edit that a prescription makes in the files below the current folder.
+
+    ``declare`` asks for the declarative form of ``torch.compile`` instead of calls. Nothing is
+    written.
+    """
+    from recompile_doctor.prescription.call_sites import read_source_files
+    from recompile_doctor.prescription.patch import Form, make_patch
+    from recompile_doctor.prescription.requests import frame_marks, program_files
+
+    run = examined.diagnosis.run
+    requests, unreached = frame_marks(rendering.prescription.marks, run)
+    patch = make_patch(
+        requests,
+        read_source_files(program_files(run), Path.cwd()),
+        target_torch=target_torch,
+        form=Form.DECLARATION if declare else Form.CALLS,
+    )
+    return replace(patch, declined=(*unreached, *patch.declined))
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Two runs, what differs between them, and the verdict on the second."""
+
+    difference: Difference
+    judgement: Judgement
+
+
+def compare_runs(before: Path | BinaryIO, after: Path | BinaryIO) -> Compared:
+    """Return what differs between two runs; each is a bundle, logs or a JSON report."""
+    difference = compare(run_facts(before), run_facts(after))
+    return Compared(difference, judge(difference))
+
+
+def run_facts(target: Path | BinaryIO) -> RunFacts:
+    """Return what a bundle, logs or a JSON report say of a run, for a comparison."""
+    if isinstance(target, Path) and is_bundle(target):
+        return bundle_facts(open_bundle(target))
+    if isinstance(target, Path):
+        report = (
+            read_report(target.read_bytes(), str(target)) if _looks_like_report(target) else None
+        )
+        return facts_of(report or examine(target).document)
+    if isinstance(target, BufferedReader) and target.peek(1)[:1] == b"{":
+        content = target.read()
+        report = read_report(content, STANDARD_INPUT)
+        return facts_of(report or examine(BytesIO(content)).document)
+    return facts_of(examine(target).document)
+
+
+def bundle_facts(bundle: Bundle, examined: Examined | None = None) -> RunFacts:
+    """Return what a bundle says of its run; ``examined`` is what was read of it already."""
+    return facts_of((examined or examine_bundle(bundle)).document, bundle.manifest)
+
+
+def hold_against(
+    facts: RunFacts,
+    budget: Budget,
+    *,
+    today: date,
+    baseline: Path | BinaryIO | None = None,
+) -> GateResult:
+    """Return whether a run keeps to its budget and is nowhere worse than a baseline."""
+    before = None if baseline is None else run_facts(baseline)
+    return check_run(facts, budget, today=today, baseline=before)
+
+
+def _looks_like_report(path: Path) -> bool:
+    """Return whether a file begins as a JSON report does; a log can be too large to try."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    return head.lstrip().startswith(b"{") and b'"format_version"' in head
+
+
+_HEAD = 4096

@@ -33,4 +33,4 @@ def analyze(
     pages = make_pages_of(target) if tlparse and isinstance(target, Path) else None
     document = examine(target, pages=pages).document
     render(document, format_, output)
-    return int(status(document, fail_on))
+    return int(status(document, fail_on, format_))

@@ -1,6 +1,7 @@
 """The command group. A command's module is imported only when that command runs."""
 
 from importlib import import_module
+from pathlib import Path
 
 import click
 
@@ -23,6 +24,21 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "recompile_doctor.cli.explain",
         "explain",
         "Explain a rule, or the whole chain of one recompile (0/3).",
+    ),
+    "suggest": (
+        "recompile_doctor.cli.suggest",
+        "suggest",
+        "Say what to change: marks, environment variables, settings, code.",
+    ),
+    "diff": (
+        "recompile_doctor.cli.diff",
+        "diff",
+        "Compare two runs: what is fixed, unchanged, worse or new.",
+    ),
+    "check": (
+        "recompile_doctor.cli.check",
+        "check",
+        "Fail when a run spends more recompiles than its budget allows.",
     ),
 }
 
@@ -55,9 +71,20 @@ class LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(VERSION, prog_name="recompile-doctor")
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """Find what makes torch.compile recompile: which input, which dimension, which line, and why.
 
     Start with `recompile-doctor run train.py`. What the exit codes and messages mean is listed in
     docs/messages.md.
     """
+    from recompile_doctor.config import find_config
+
+    ctx.default_map = {
+        command: {_PARAMETERS.get(name, name): value for name, value in options.items()}
+        for command, options in find_config(Path.cwd()).options.items()
+    }
+
+
+# Options whose parameter would shadow a function of Python.
+_PARAMETERS = {"format": "format_"}

@@ -1,7 +1,10 @@
 """Lays a document out in the format asked for, and writes it where it is wanted."""
 
+import os
 import sys
 from collections.abc import Callable
+from importlib import import_module
+from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,40 +13,56 @@ import click
 from recompile_doctor.errors import DoctorError, ExitCode
 from recompile_doctor.reports.document import Document
 
-FORMATS = ("terminal", "json", "markdown")
+TERMINAL = "terminal"
+SARIF = "sarif"
+# name: (module, function from a document to text). The module is imported when it is asked for.
+FORMATS: dict[str, tuple[str, str]] = {
+    TERMINAL: ("recompile_doctor.reports.terminal", "print_terminal"),
+    "json": ("recompile_doctor.reports.json_report", "render_json"),
+    "markdown": ("recompile_doctor.reports.markdown", "render_markdown"),
+    "github": ("recompile_doctor.reports.github", "document_commands"),
+    "sarif": ("recompile_doctor.reports.sarif_report", "render_sarif"),
+}
+# Paths in these are relative to the repository, wherever in it the command runs.
+CI_FORMATS = ("github", "sarif", "junit")
 FAIL_ON = ("none", "findings")
 
+_FILE_WIDTH = 100
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def report_options(command: _Command) -> _Command:
-    """Add the options that every command with a report has."""
-    options = (
-        click.option(
-            "--format",
-            "format_",
-            type=click.Choice(FORMATS),
-            default="terminal",
-            show_default=True,
-            help="Form of the report.",
-        ),
-        click.option(
+def output_options(formats: tuple[str, ...]) -> Callable[[_Command], _Command]:
+    """Return a decorator that adds ``--format`` and ``--output``."""
+
+    def add(command: _Command) -> _Command:
+        command = click.option(
             "--output",
             metavar="FILE",
             type=click.Path(dir_okay=False, path_type=Path),
             help="Write the report to FILE instead of standard output.",
-        ),
-        click.option(
-            "--fail-on",
-            type=click.Choice(FAIL_ON),
-            default="none",
+        )(command)
+        return click.option(
+            "--format",
+            "format_",
+            type=click.Choice(formats),
+            default=TERMINAL,
             show_default=True,
-            help="Exit with 1 when there is something to fix.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+            help="Form of the report.",
+        )(command)
+
+    return add
+
+
+def report_options(command: _Command) -> _Command:
+    """Add the options that every command with a report has."""
+    command = click.option(
+        "--fail-on",
+        type=click.Choice(FAIL_ON),
+        default="none",
+        show_default=True,
+        help="Exit with 1 when there is something to fix.",
+    )(command)
+    return output_options(tuple(FORMATS))(command)
 
 
 def render(document: Document, format_: str, output: Path | None) -> None:
@@ -51,11 +70,44 @@ def render(document: Document, format_: str, output: Path | None) -> None:
 
     Raises DoctorError when the file cannot be written.
     """
+    module, name = FORMATS[format_]
+    make = getattr(import_module(module), name)
+    if format_ == TERMINAL:
+        emit_terminal(lambda console: make(document, console, base=Path.cwd()), output)
+    elif format_ in CI_FORMATS:
+        emit(make(document, base=repository()), output)
+    else:
+        emit(make(document), output)
+    if format_ == "github":
+        from recompile_doctor.reports.markdown import render_markdown
+
+        add_step_summary(render_markdown(document, base=repository()))
+
+
+def emit_terminal(show: Callable[[Any], None], output: Path | None) -> None:
+    """Let ``show`` print to a rich console: the terminal's, or one that fills ``output``."""
+    from rich.console import Console
+
     if output is None:
-        _to_standard_output(document, format_)
+        show(Console(soft_wrap=False, highlight=False))
+        return
+    text = StringIO()
+    show(Console(file=text, width=_FILE_WIDTH, no_color=True, highlight=False))
+    emit(text.getvalue(), output)
+
+
+def emit(text: str, output: Path | None) -> None:
+    """Write a report to ``output``, or to standard output, as UTF-8.
+
+    Raises DoctorError when the file cannot be written.
+    """
+    content = (text if text.endswith("\n") else text + "\n").encode("utf-8", "backslashreplace")
+    if output is None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
         return
     try:
-        output.write_text(_text(document, format_), encoding="utf-8")
+        output.write_bytes(content)
     except OSError as error:
         raise DoctorError(
             f"The report cannot be written to {output}: {error.strerror or error}.",
@@ -64,49 +116,27 @@ def render(document: Document, format_: str, output: Path | None) -> None:
         ) from error
 
 
-def _to_standard_output(document: Document, format_: str) -> None:
-    if format_ == "terminal":
-        from rich.console import Console
+def repository() -> Path:
+    """Return the folder that a CI's paths are relative to."""
+    return Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
 
-        from recompile_doctor.reports.terminal import print_terminal
 
-        print_terminal(document, Console(soft_wrap=False, highlight=False), base=Path.cwd())
+def add_step_summary(text: str) -> None:
+    """Add a report to the page of the CI job, where GitHub Actions names a file for it."""
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not path:
         return
-    stream = sys.stdout.buffer
-    stream.write(_text(document, format_).encode("utf-8", "backslashreplace"))
-    stream.flush()
+    try:
+        with Path(path).open("a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(f"{text}\n")
+    except OSError as error:
+        click.echo(f"recompile-doctor: no step summary: {error.strerror or error}", err=True)
 
 
-def _text(document: Document, format_: str) -> str:
-    if format_ == "json":
-        from recompile_doctor.reports.json_report import render_json
-
-        return _ended(render_json(document))
-    if format_ == "markdown":
-        from recompile_doctor.reports.markdown import render_markdown
-
-        return _ended(render_markdown(document))
-    from io import StringIO
-
-    from rich.console import Console
-
-    from recompile_doctor.reports.terminal import print_terminal
-
-    text = StringIO()
-    console = Console(file=text, width=_FILE_WIDTH, no_color=True, highlight=False)
-    print_terminal(document, console, base=Path.cwd())
-    return text.getvalue()
-
-
-_FILE_WIDTH = 100
-
-
-def _ended(text: str) -> str:
-    return text if text.endswith("\n") else text + "\n"
-
-
-def status(document: Document, fail_on: str) -> ExitCode:
+def status(document: Document, fail_on: str, format_: str) -> ExitCode:
     """Return the exit code that the findings ask for."""
+    if format_ == SARIF:  # its readers take any other status for a failure of the tool
+        return ExitCode.CLEAN
     if fail_on == "findings" and document.has_something_to_fix:
         return ExitCode.GATE_FAILED
     return ExitCode.CLEAN

@@ -11,12 +11,20 @@ import click
 from recompile_doctor.bundle import Bundle, bundle_root, create_bundle, default_name
 from recompile_doctor.capture.environment import torch_logged_by_itself
 from recompile_doctor.capture.record import Recording, record
+from recompile_doctor.cli.check import (
+    baseline_of_settings,
+    budget_options,
+    find_budget,
+    hold,
+    report_gate,
+)
 from recompile_doctor.cli.pages import make_pages_of
 from recompile_doctor.cli.progress import terminal_title
-from recompile_doctor.cli.render import render, report_options
+from recompile_doctor.cli.render import TERMINAL, render, report_options
 from recompile_doctor.cli.render import status as exit_status
 from recompile_doctor.errors import DoctorError
 from recompile_doctor.reports.document import Document
+from recompile_doctor.verification.budget import Budget
 
 
 class ProgramCommand(click.Command):
@@ -73,7 +81,15 @@ class ProgramCommand(click.Command):
     is_flag=True,
     help="Run none of our code in the program; torch's log lines then show on its stderr too.",
 )
+@click.option(
+    "--prescription",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Apply a prescription file of `suggest` to this run, without touching the program.",
+)
 @report_options
+@click.option("--check", is_flag=True, help="Hold the run against its budget, as `check` does.")
+@budget_options
 @click.option("--tlparse", is_flag=True, help="Make tlparse's pages as well.")
 @click.option("--quiet", is_flag=True, help="No progress and no notes on standard error.")
 @click.pass_context
@@ -89,13 +105,18 @@ def run(ctx: click.Context, /, **options: Any) -> int:
         recompile-doctor run -m mypackage.train --epochs 1
         recompile-doctor run --name before -- torchrun --nproc-per-node 2 train.py
     """
+    # Mistakes in the budget are told before the program has run for an hour.
+    budget = _budget(options)
     command, script = _command(ctx.meta["program"], ctx.meta["is_command"], options["python"])
     quiet: bool = options["quiet"]
     cwd = Path.cwd()
     name: str | None = options["name"]
+    prescription: Path | None = options["prescription"]
+    _check_prescription(prescription, probe=not options["no_probe"])
     bundle = create_bundle(
         bundle_root(cwd), name or default_name(script, datetime.now()), exact=name is not None
     )
+    overrides, applied = _prepared(prescription, bundle)
     with terminal_title(enabled=not quiet) as on_progress:
         recording = record(
             bundle,
@@ -104,6 +125,8 @@ def run(ctx: click.Context, /, **options: Any) -> int:
             cwd=cwd,
             use_caches=options["use_caches"],
             probe=not options["no_probe"],
+            overrides=overrides,
+            prescription=applied,
             on_progress=on_progress,
         )
     if not quiet:
@@ -113,19 +136,69 @@ def run(ctx: click.Context, /, **options: Any) -> int:
         if status == 0:
             raise recording.problem
         click.echo(f"error: {recording.problem.message}", err=True)
-    found = _report(bundle, options)
+    found = _report(bundle, options, budget)
     return status or found
 
 
-def _report(bundle: Bundle, options: dict[str, Any]) -> int:
-    """Report on the bundle; return the status that findings give to a program that succeeded."""
-    from recompile_doctor.pipeline import examine_bundle
+def _check_prescription(path: Path | None, *, probe: bool) -> None:
+    """Refuse a prescription file that cannot be read, or not be applied, before anything starts."""
+    if path is None:
+        return
+    from recompile_doctor.prescription.prescription_file import read_prescription
+
+    trial = read_prescription(path)
+    if not probe and (trial.marks or trial.config):
+        raise DoctorError(
+            f"{path} has marks or settings, which only the probe can set.",
+            slug="prescription-needs-probe",
+            hint="Leave out --no-probe, or use a prescription with an environment alone.",
+        )
+
+
+def _prepared(path: Path | None, bundle: Bundle) -> tuple[dict[str, str], str | None]:
+    """Return the variables of a prescription file, and what the manifest says of it."""
+    if path is None:
+        return {}, None
+    from recompile_doctor.prescription.prescription_file import (
+        content_name,
+        prepare,
+        read_prescription,
+    )
+
+    return prepare(read_prescription(path), bundle, os.environ), content_name(path)
+
+
+def _budget(options: dict[str, Any]) -> Budget | None:
+    """Return the budget that the run is held against, or None when it is not."""
+    if not options["check"]:
+        if options["budget"] is not None or options["baseline"] is not None:
+            raise click.UsageError("--budget and --baseline belong to --check.")
+        return None
+    options["baseline"] = options["baseline"] or baseline_of_settings()
+    has_baseline = options["baseline"] is not None
+    return find_budget(options["budget"], may_be_missing=False, has_baseline=has_baseline).budget
+
+
+def _report(bundle: Bundle, options: dict[str, Any], budget: Budget | None) -> int:
+    """Report on the bundle; return the status that findings give to a program that succeeded.
+
+    With a budget the gate's report stands for the report on the run, except on a terminal, where
+    it follows.
+    """
+    from recompile_doctor.pipeline import bundle_facts, examine_bundle
 
     pages = _pages(bundle) if options["tlparse"] else None
-    document = examine_bundle(bundle, pages=pages).document
+    examined = examine_bundle(bundle, pages=pages)
+    document = examined.document
     _keep_analysis(bundle, document)
-    render(document, options["format_"], options["output"])
-    return int(exit_status(document, options["fail_on"]))
+    format_, output = options["format_"], options["output"]
+    if budget is None or (format_ == TERMINAL and output is None):
+        render(document, format_, output)
+    found = int(exit_status(document, options["fail_on"], format_))
+    if budget is not None:
+        result = hold(bundle_facts(bundle, examined), budget, options["baseline"])
+        return report_gate(result, format_, output) or found
+    return found
 
 
 def _keep_analysis(bundle: Bundle, document: Document) -> None:

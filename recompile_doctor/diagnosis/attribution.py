@@ -7,6 +7,7 @@ cause is what kept the entry that was closest to passing.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from recompile_doctor.events.vocabulary import EntryFailure, InputDescribed
 from recompile_doctor.ids import CompileId
@@ -83,7 +84,7 @@ class EntryIndex:
             Candidate(
                 failure,
                 self.entry_of(recompile, failure.entry),
-                parse_reason(failure.text, stripped=recompile.sources_stripped),
+                _parsed(failure.text, recompile.sources_stripped),
             )
             for failure in recompile.failures
         )
@@ -100,6 +101,12 @@ class EntryIndex:
             return False
         entries = (each.entry for each in candidates if each.entry is not None)
         return all(self._constants.get((entry.key, source)) != value for entry in entries)
+
+
+@lru_cache(maxsize=8192)
+def _parsed(text: str, stripped: bool | None) -> tuple[GuardFailure, ...]:
+    """Return a reason's checks; one entry fails in many recompiles with the same words."""
+    return parse_reason(text, stripped=stripped)
 
 
 def _constants(failures: Iterable[GuardFailure]) -> Iterator[tuple[str, str]]:
@@ -131,7 +138,7 @@ def find_cause(recompile: Compilation, index: EntryIndex) -> Cause:
     )
 
 
-_Distance = tuple[int, bool, bool, int, int, int]
+_Distance = tuple[int, bool, bool, bool, int, int, int]
 
 
 def _distance(
@@ -146,7 +153,8 @@ def _distance(
     right) is further away than any other: such guards stand before those on sizes and hide them.
     Among the others an entry whose sizes all fit is closest. Then come those that failed a guard
     on a symbol: what was compiled as a constant was never meant to be another. Of these the one
-    with fewest failures counts, of constant ones the most general, and the newest on a tie.
+    with fewest failures counts, of constant ones the most general, and the newest on a tie; a
+    graph for exactly 0 or 1 was never to become general, so it stands behind other constants.
     """
     values = [
         each for each in candidate.failures if _is_new_value(each, recompile, candidates, index)
@@ -158,6 +166,7 @@ def _distance(
         any(_is_size(each) for each in geometry)
         or (bool(values) and not _fits(recompile, candidate)),
         constant,
+        any(isinstance(each, SizeMismatch) and each.expected in _SPECIALIZED for each in geometry),
         -symbolic_sizes(candidate.entry) if constant else 0,
         len(candidate.failures),
         -_age_rank(candidate),
@@ -290,6 +299,7 @@ def _changed_sizes(
 
 
 # Torch specializes 0 and 1: a backed symbol stands for 2 and more.
+_SPECIALIZED = (0, 1)
 _SMALLEST_GENERAL_SIZE = 2
 
 

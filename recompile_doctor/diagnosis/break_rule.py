@@ -9,6 +9,7 @@ from recompile_doctor.diagnosis.finding import (
     Disposition,
     Finding,
     LocationRole,
+    Severity,
     UserLocation,
 )
 from recompile_doctor.diagnosis.rule import Examination, Rule, evidence_at
@@ -48,6 +49,7 @@ class BreakRule(Rule):
             evidence=(evidence_at(place.origin, _text(place)),),
             confidence=Confidence.OBSERVED,
             disposition=Disposition.FIXABLE,
+            severity=Severity.HIGH if place.fatal else Severity.LOW,
             graph_breaks=0 if place.fatal else 1,
             break_times=place.times,
             location=UserLocation(place.place, LocationRole.BREAK),
@@ -58,8 +60,8 @@ class BreakRule(Rule):
 def _words(place: BreakPlace) -> str:
     """Return torch's title of the break, and the expression that it could not decide."""
     parts = []
-    if place.first is not None and place.first.kind:
-        parts.append(place.first.kind.splitlines()[0])
+    if place.title:
+        parts.append(place.title)
     if place.error is not None:
         parts.append(f"`{place.error.expression}` depends on data")
     return f" ({'; '.join(parts)})" if parts else ""
@@ -67,5 +69,5 @@ def _words(place: BreakPlace) -> str:
 
 def _text(place: BreakPlace) -> str:
     if place.first is not None:
-        return place.first.text or place.first.kind
+        return place.first.text or place.first.kind or "graph break"
     return place.error.message if place.error is not None else ""

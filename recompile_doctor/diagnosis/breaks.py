@@ -75,6 +75,12 @@ class BreakPlace:
         return event.origin
 
     @property
+    def title(self) -> str:
+        """Return torch's title of the break in one line, empty where the log lost it."""
+        kind = self.first.kind.strip() if self.first is not None else ""
+        return kind.split("\n", 1)[0]
+
+    @property
     def fatal(self) -> bool:
         """Return whether an exception ended the compile here instead of a graph break."""
         return self.first is None

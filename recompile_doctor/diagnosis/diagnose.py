@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass, replace
 
-from recompile_doctor.diagnosis.all_rules import ALL_RULES
+from recompile_doctor.diagnosis.all_rules import ALL_RULES, find_rule
 from recompile_doctor.diagnosis.attribution import Cause, find_causes
 from recompile_doctor.diagnosis.breaks import BreakTable
-from recompile_doctor.diagnosis.finding import Disposition, Finding, Severity
+from recompile_doctor.diagnosis.finding import OVERVIEWS, Disposition, Finding, Severity
 from recompile_doctor.diagnosis.history import History
-from recompile_doctor.diagnosis.rule import Examination
+from recompile_doctor.diagnosis.locate import FirstUses
+from recompile_doctor.diagnosis.rule import Claim, Examination, RecompileRule
 from recompile_doctor.model.run import CompileKey, Run
 
 # Shares of the compile time of the run (or, without times, of its recompiles) from which on a
@@ -18,26 +19,55 @@ _MEDIUM_SHARE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What was found in a run: the causes of its recompiles, its breaks, and all findings."""
+    """What was found in a run: all findings, and what the rules looked at."""
 
-    run: Run
-    causes: tuple[Cause, ...]
-    breaks: BreakTable
+    examination: Examination
     findings: tuple[Finding, ...]
+
+    @property
+    def run(self) -> Run:
+        """Return the run itself."""
+        return self.examination.run
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """Return the cause of each recompile, in order."""
+        return self.examination.causes
+
+    @property
+    def breaks(self) -> BreakTable:
+        """Return the places at which graphs break."""
+        return self.examination.breaks
+
+    def claim_of(self, finding: Finding, cause: Cause) -> Claim | None:
+        """Return what the finding's rule says of one recompile that it explains.
+
+        A finding speaks of all its recompiles; its values are those of the first.
+        """
+        rule = find_rule(finding.rule)
+        if rule is None or not issubclass(rule, RecompileRule):
+            return None
+        for failure in (*cause.chosen.failures, *cause.joint):
+            claim = rule().claim(failure, cause, self.examination)
+            if claim is not None and (claim.source, claim.dim) == (finding.source, finding.dim):
+                return claim
+        return None
 
 
 def diagnose(run: Run) -> Diagnosis:
     """Return the findings of all rules, ranked: what costs most stands first."""
     causes = find_causes(run)
-    examination = Examination(run, causes, History(run, causes), BreakTable(run))
+    examination = Examination(run, causes, History(run, causes), BreakTable(run), FirstUses(run))
     findings: list[Finding] = []
     for rule in ALL_RULES:
         explained = frozenset(ref.key for each in findings for ref in each.recompiles)
         findings.extend(rule().check(replace(examination, explained=explained)))
     findings = _joined_to_leads(findings)
-    findings = [_with_severity(each, run) for each in findings]
+    seconds = sum(each.seconds or 0.0 for each in run.compilations)
+    total = seconds if run.has_times else len(causes)
+    findings = [_with_severity(each, total, run.has_times) for each in findings]
     findings.sort(key=_rank)
-    return Diagnosis(run, causes, examination.breaks, tuple(findings))
+    return Diagnosis(examination, tuple(findings))
 
 
 def _joined_to_leads(findings: list[Finding]) -> list[Finding]:
@@ -52,7 +82,7 @@ def _joined_to_leads(findings: list[Finding]) -> list[Finding]:
             leads.setdefault(ref, finding)
     joined: list[Finding] = []
     for finding in findings:
-        if finding.leading or not finding.recompiles or finding.rule in _OVERVIEWS:
+        if finding.leading or not finding.recompiles or finding.rule in OVERVIEWS:
             joined.append(finding)
             continue
         lead = next((leads[ref.key] for ref in finding.recompiles if ref.key in leads), None)
@@ -60,31 +90,20 @@ def _joined_to_leads(findings: list[Finding]) -> list[Finding]:
     return joined
 
 
-# These look at recompiles from another side and explain none of them.
-_OVERVIEWS = frozenset({"resume-function-churn", "rank-divergence"})
-
-
-def _with_severity(finding: Finding, run: Run) -> Finding:
+def _with_severity(finding: Finding, total: float, by_time: bool) -> Finding:
+    """Return the finding with its severity: ``total`` is of seconds, or else of recompiles."""
     if finding.severity is Severity.HIGH:
         return finding
     if finding.disposition is not Disposition.FIXABLE:
         return replace(finding, severity=Severity.INFO)
-    return replace(finding, severity=_severity(_share(finding, run), finding))
+    cost = (finding.seconds or 0.0) if by_time else len(finding.leading)
+    return replace(finding, severity=_severity(cost / total if total else 0.0, finding))
 
 
 def _severity(share: float, finding: Finding) -> Severity:
     if share >= _HIGH_SHARE or finding.graph_breaks:
         return Severity.HIGH if share >= _HIGH_SHARE else Severity.MEDIUM
     return Severity.MEDIUM if share >= _MEDIUM_SHARE else Severity.LOW
-
-
-def _share(finding: Finding, run: Run) -> float:
-    """Return a finding's share of the compile time, or of the recompiles without times."""
-    if run.has_times:
-        total = sum(each.seconds or 0.0 for each in run.compilations)
-        return (finding.seconds or 0.0) / total if total else 0.0
-    total_recompiles = len(run.recompiles)
-    return len(finding.leading) / total_recompiles if total_recompiles else 0.0
 
 
 _ORDER = (Severity.HIGH, Severity.MEDIUM, Severity.LOW, Severity.INFO)

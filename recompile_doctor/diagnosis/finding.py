@@ -8,6 +8,9 @@ from recompile_doctor.events.vocabulary import Position, StackFrame
 from recompile_doctor.model.frame import FrameKey
 from recompile_doctor.model.run import CompileKey
 
+# Rules that look at recompiles from another side and explain none of them.
+OVERVIEWS = frozenset({"resume-function-churn", "rank-divergence"})
+
 
 class Severity(Enum):
     """How much a finding costs: measured where the log has times, else by the counts."""

@@ -17,7 +17,7 @@ def guard_location(failure: GuardFailure, cause: Cause) -> UserLocation | None:
     """Return the line that torch names beside a failed guard.
 
     With the 0/1 note the line is where the value was first used; torch says itself that the
-    guard is not due to it.
+    guard is not due to it. The note is about the lower one of two bounds.
     """
     frame = failure.user_frame
     if frame is None or not user_frames((frame,)):
@@ -28,6 +28,14 @@ def guard_location(failure: GuardFailure, cause: Cause) -> UserLocation | None:
     frame = _with_whole_path(frame, cause)
     first_use = isinstance(failure, ShapeGuardFailure) and failure.zero_one_note
     return UserLocation(frame, LocationRole.FIRST_USE if first_use else LocationRole.ASKED)
+
+
+def upper_bound_location(failure: GuardFailure, cause: Cause) -> UserLocation | None:
+    """Return the line that asked for the upper one of two bounds that torch made one guard."""
+    frame = failure.upper_user_frame if isinstance(failure, ShapeGuardFailure) else None
+    if frame is None or not user_frames((frame,)):
+        return None
+    return UserLocation(_with_whole_path(frame, cause), LocationRole.ASKED)
 
 
 def _with_whole_path(frame: StackFrame, cause: Cause) -> StackFrame:
@@ -51,7 +59,25 @@ def _with_whole_path(frame: StackFrame, cause: Cause) -> StackFrame:
     return frame
 
 
-def size_location(source: str, dim: int, cause: Cause, run: Run) -> UserLocation | None:
+class FirstUses:
+    """Where each size was first used, by frame: from any compile that made a symbol for it."""
+
+    def __init__(self, run: Run) -> None:
+        self._lines: dict[tuple[FrameKey, str, int], StackFrame] = {}
+        for compilation in run.compilations:
+            for symbol in compilation.symbols:
+                leaf = parse_size(symbol.source)
+                stack = user_frames(symbol.user_stack)
+                if leaf is not None and stack:
+                    key = (compilation.frame, str(leaf.source), leaf.dim)
+                    self._lines.setdefault(key, stack[-1])
+
+    def of(self, frame: FrameKey, source: str, dim: int) -> StackFrame | None:
+        """Return the line that used a size of a frame first, where a log names it."""
+        return self._lines.get((frame, source, dim))
+
+
+def size_location(source: str, dim: int, cause: Cause, uses: FirstUses) -> UserLocation | None:
     """Return where a size is first used, else where the compiled function is called or defined.
 
     A static size has no line of its own in the log. Where another compile of the same frame
@@ -59,11 +85,10 @@ def size_location(source: str, dim: int, cause: Cause, run: Run) -> UserLocation
     """
     recompile = cause.recompile
     nearest = [recompile, *([cause.chosen.entry] if cause.chosen.entry else [])]
-    siblings = (each for each in run.compilations if each.frame == recompile.frame)
-    for compilation in (*nearest, *siblings):
-        frame = _first_use(compilation.symbols, source, dim)
-        if frame is not None:
-            return UserLocation(frame, LocationRole.FIRST_USE)
+    near = (_first_use(each.symbols, source, dim) for each in nearest)
+    frame = next((each for each in near if each), None) or uses.of(recompile.frame, source, dim)
+    if frame is not None:
+        return UserLocation(frame, LocationRole.FIRST_USE)
     return call_location(recompile) or definition(recompile.frame)
 
 

@@ -17,12 +17,15 @@ from recompile_doctor.diagnosis.finding import (
     UserLocation,
 )
 from recompile_doctor.diagnosis.history import History
+from recompile_doctor.diagnosis.locate import FirstUses
 from recompile_doctor.events.vocabulary import Origin
 from recompile_doctor.model.frame import FrameKey
 from recompile_doctor.model.reason import GuardFailure
 from recompile_doctor.model.run import Compilation, CompileKey, Run
 
 _LONGEST_EVIDENCE = 400
+# Up to 2.9 torch writes an empty reason when all guards pass by the time it looks for one.
+NO_REASON = "(torch gives no reason)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class Examination:
     causes: tuple[Cause, ...]
     history: History
     breaks: BreakTable
+    uses: FirstUses
     explained: frozenset[CompileKey] = frozenset()
 
 
@@ -123,7 +127,7 @@ class RecompileRule(Rule):
         last = (observed or group.claims)[-1]
         values: tuple[str, ...] = ()
         if self.by_value:
-            values = examination.history.values(group.frame, lead.source, lead.dim)
+            values = examination.history.values(group.causes[0], lead.source, lead.dim)
         return Finding(
             rule=self.id,
             title=self.title,
@@ -156,7 +160,7 @@ def ref_of(compilation: Compilation) -> RecompileRef:
 def recompile_evidence(cause: Cause) -> Evidence:
     """Return where the log reports a recompile, with torch's words about the chosen entry."""
     origin = cause.recompile.failures_origin or cause.recompile.origin
-    return evidence_at(origin, cause.chosen.reported.text)
+    return evidence_at(origin, cause.chosen.reported.text.strip() or NO_REASON)
 
 
 def evidence_at(origin: Origin, text: str) -> Evidence:

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from typing import ClassVar
 
 from recompile_doctor.diagnosis.attribution import Cause
-from recompile_doctor.diagnosis.locate import guard_location, size_location
+from recompile_doctor.diagnosis.locate import guard_location, size_location, upper_bound_location
 from recompile_doctor.diagnosis.rule import Claim, Examination, RecompileRule
 from recompile_doctor.diagnosis.sizes import SizeChange, SizeMeaning, size_change
 from recompile_doctor.model.expression import expression_text
@@ -27,14 +27,14 @@ class SizeRule(RecompileRule):
         if change is None or change.meaning is not self.meaning:
             return None
         source, dim = str(change.size.source), change.size.dim
-        location = guard_location(failure, cause)
+        location = upper_bound_location(failure, cause) or guard_location(failure, cause)
         return Claim(
             source=source,
             dim=dim,
             message=self.message(_guard(failure), change),
             why=self.why,
             values=change.values,
-            location=location or size_location(source, dim, cause, examination.run),
+            location=location or size_location(source, dim, cause, examination.uses),
             observed=change.observed and change.certain,
         )
 

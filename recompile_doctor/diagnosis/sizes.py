@@ -122,5 +122,4 @@ def _is_zero_one(failure: ShapeGuardFailure, actual: int | None, run: Run) -> tu
         ), True
     if failure.guard.lower == _SMALLEST_GENERAL_SIZE and failure.guard.upper is None:
         return True, True
-    symbols_logged = any(each.symbols for each in run.compilations)
-    return failure.zero_one_note and symbols_logged, False
+    return failure.zero_one_note and run.has_symbols, False

@@ -1,8 +1,10 @@
-"""The bytes of a log that may be packed with gzip or zstd, a chunk at a time."""
+"""The bytes of a log that may be packed with gzip or zstd, or UTF-16, a chunk at a time."""
 
+import codecs
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import BinaryIO
 
 import zstandard
@@ -83,3 +85,19 @@ class Unpacked:
             if chunk:
                 yield chunk
         self.cut_short = not frame.eof
+
+
+_UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def as_utf_8(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the chunks; UTF-16, which PowerShell makes of redirected output, is converted."""
+    rest = iter(chunks)
+    first = next(rest, b"")
+    if not first.startswith(_UTF_16_MARKS):
+        yield from chain((first,), rest)
+        return
+    decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
+    for chunk in chain((first,), rest):
+        yield decoder.decode(chunk).encode(errors="replace")
+    yield decoder.decode(b"", final=True).encode(errors="replace")

@@ -12,7 +12,9 @@ LINE_LIMIT = 8 << 20
 PAYLOAD_LIMIT = 8 << 20
 
 _PAYLOAD_END = re.compile(rb"\n(?=[^\t])")
+_BLANK_LINES = re.compile(rb"\n+")
 _TAB = 0x09
+_LINE_FEED = 0x0A
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class RawRecord:
 class RecordReader:
     """Iterates over the raw records of a trace, given as chunks of bytes.
 
+    ``payload_is_cut`` tells at the end that the last payload has no line break: torch writes one.
     Payloads that nobody asks for are skipped without being split into lines.
     """
 
@@ -73,6 +76,7 @@ class RecordReader:
         self._buffer = b""
         self._at = 0
         self._number = 1
+        self.payload_is_cut = False
 
     @property
     def line_number(self) -> int:
@@ -106,6 +110,7 @@ class RecordReader:
                 return RawPayload(b"".join(parts), size, size <= limit)
             if not self._fill():
                 break_found = self._at < len(self._buffer)
+                self.payload_is_cut = not break_found
                 self._at = len(self._buffer)
                 self._number += 1
                 return RawPayload(b"".join(parts), size, break_found and size <= limit)
@@ -113,6 +118,14 @@ class RecordReader:
     def _take_line(self) -> RawRecord | None:
         if self._at == len(self._buffer) and not self._fill():
             return None
+        # Runs of blank lines are passed over at once: a file can hold a hundred million.
+        while self._buffer[self._at] == _LINE_FEED:
+            blank = _BLANK_LINES.match(self._buffer, self._at)
+            assert blank is not None
+            self._number += blank.end() - self._at
+            self._at = blank.end()
+            if self._at == len(self._buffer) and not self._fill():
+                return None
         number = self._number
         self._number += 1
         searched = self._at

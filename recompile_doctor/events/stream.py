@@ -69,6 +69,12 @@ def read_events(sources: Iterable[Path | BinaryIO]) -> Iterator[ReadItem]:
             yield from _read_folder(source)
         elif stat.S_ISREG(_mode(source)):
             yield from _read_named(_log_file(source))
+        elif stat.S_ISCHR(_mode(source)) or stat.S_ISBLK(_mode(source)):
+            raise DoctorError(
+                f"{source} is a device, not a log.",
+                slug="unreadable-input",
+                hint="Give a file or a folder, or `-` for standard input.",
+            )
         else:
             # A named pipe, as of a shell's <(...), gives its bytes once.
             with _open(source) as stream:
@@ -250,7 +256,12 @@ def _files_below(folder: Path) -> Iterator[Path]:
             # A symbolic link that leads back.
             continue
         seen.add(identity)
-        files, folders = _entries(current)
+        try:
+            files, folders = _entries(current)
+        except DoctorError:
+            if depth == 0:
+                raise
+            continue  # somebody else's folder below the one that the user named
         yield from files[:left]
         left -= len(files[:left])
         if depth < _DEEPEST:
@@ -272,8 +283,16 @@ def _entries(folder: Path) -> tuple[list[Path], list[Path]]:
             paths = sorted(entries, key=lambda entry: entry.name)
     except OSError as error:
         raise _unreadable(str(folder), error) from error
-    files = [Path(entry) for entry in paths if _LOG_NAME.match(entry.name) and entry.is_file()]
-    return files, [Path(entry) for entry in paths if entry.is_dir()]
+    files = [Path(entry) for entry in paths if _LOG_NAME.match(entry.name) and _is(entry.is_file)]
+    return files, [Path(entry) for entry in paths if _is(entry.is_dir)]
+
+
+def _is(question: Callable[[], bool]) -> bool:
+    """Return the answer; what a link leads to may be out of reach, and then it is nothing."""
+    try:
+        return question()
+    except OSError:
+        return False
 
 
 def _without_copies(logs: list[_Log]) -> list[_Log]:

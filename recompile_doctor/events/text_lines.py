@@ -1,10 +1,10 @@
 """A text log as lines: decoded, stripped of what others put around torch's own words."""
 
-import codecs
 import re
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from typing import NamedTuple
+
+from recompile_doctor.events.compressed import as_utf_8
 
 # Torch's longest lines are guards on large containers, some 10 kB. What is longer than this is
 # no log line, and is not worth the memory.
@@ -27,8 +27,6 @@ _TORCH_START = re.compile(
 
 # A record of TORCH_TRACE has nothing between the prefix and its JSON.
 _TRACE_RECORD = re.compile(r'[^\]]*\] \{"')
-
-_UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class LogLine(NamedTuple):
@@ -65,12 +63,14 @@ class LogLines:
         self.is_cut = False
 
     def __iter__(self) -> Iterator[LogLine]:
+        # Blank lines are passed over here: a file can hold a hundred million of them.
         for number, raw in enumerate(self._raw_lines(), 1):
-            yield _line(number, raw)
+            if raw and raw != b"\r":
+                yield _line(number, raw)
 
     def _raw_lines(self) -> Iterator[bytes]:
         rest = b""
-        for chunk in _as_utf_8(self._chunks):
+        for chunk in as_utf_8(self._chunks):
             lines = (rest + chunk).split(b"\n")
             rest = _shortened(lines.pop())
             yield from lines
@@ -82,19 +82,6 @@ class LogLines:
 def is_trace_record(text: str) -> bool:
     """Return whether one of torch's lines is a record of TORCH_TRACE rather than text."""
     return _TRACE_RECORD.match(text) is not None
-
-
-def _as_utf_8(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the chunks; UTF-16, which PowerShell makes of redirected output, is converted."""
-    rest = iter(chunks)
-    first = next(rest, b"")
-    if not first.startswith(_UTF_16_MARKS):
-        yield from chain((first,), rest)
-        return
-    decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
-    for chunk in chain((first,), rest):
-        yield decoder.decode(chunk).encode(errors="replace")
-    yield decoder.decode(b"", final=True).encode(errors="replace")
 
 
 def _shortened(line: bytes) -> bytes:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from recompile_doctor.events.compressed import Unpacked
+from recompile_doctor.events.compressed import Unpacked, as_utf_8
 from recompile_doctor.events.decoders import DECODERS, chromium_event
 from recompile_doctor.events.decoders.record import Reading, TraceRecord, issue_of, new_reading
 from recompile_doctor.events.envelope import split_prefix
@@ -32,18 +32,27 @@ def iter_trace_events(stream: BinaryIO, file_name: str) -> Iterator[ReadItem]:
     told at the end.
     """
     unpacked = Unpacked(stream)
-    reader = RecordReader(unpacked)
+    reader = RecordReader(as_utf_8(unpacked))
     reading = new_reading(file_name)
     foreign = _Foreign(file_name)
+    judged = False  # a decoder tells itself whether its payload is whole
     for raw in reader:
         kind = _kind(raw.line)
+        judged = False
         if kind is None:
             if not raw.whole and _RECORD_START.match(raw.line):
                 yield issue_of(raw, file_name, IssueKind.CUT_SHORT)
+            elif b"\0" in raw.line:
+                # What a file system leaves of a file that was not written to its end.
+                yield issue_of(raw, file_name, IssueKind.BAD_ENCODING)
             else:
                 foreign.count(raw)
         elif kind in _DECODERS and _is_needed(kind, raw):
+            judged = True
             yield from _items(kind, raw, reading)
+    if reader.payload_is_cut and not judged:
+        position = Position(file_name, reader.line_number)
+        yield ParseIssue(position, IssueKind.CUT_SHORT, "the log ends within a payload", 0)
     if unpacked.cut_short:
         position = Position(file_name, reader.line_number)
         yield ParseIssue(position, IssueKind.CUT_SHORT, "the packed file ends here", 0)

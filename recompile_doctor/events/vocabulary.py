@@ -128,8 +128,9 @@ class SymbolCreated:
 
     ``source`` is torch's name of what it stands for, e.g. ``L['x'].size()[0]``. ``hint`` is the
     value at that time. ``value_range`` is as torch writes it, e.g. ``[2, int_oo]``.
-    ``user_frame`` is the innermost user frame, which is where the value was first used and not
-    necessarily to blame; ``user_stack`` holds all user frames, outermost first (trace only).
+    ``user_stack`` holds the frames of the traced program, outermost first (the text log has only
+    the innermost): the last is where the value was first used, and not necessarily to blame.
+    ``callers`` are the user's frames that called the compiled function (trace only).
     ``duck_sized`` tells that the symbol is not new but shared because the sizes were equal.
     """
 
@@ -141,6 +142,7 @@ class SymbolCreated:
     user_stack: tuple[StackFrame, ...] = ()
     torch_frame: StackFrame | None = None
     duck_sized: bool = False
+    callers: tuple[StackFrame, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,6 +447,7 @@ class IssueKind(Enum):
     BAD_FIELD = "a field is missing or has an unexpected form"
     CUT_SHORT = "the record ends in the middle"
     UNKNOWN_FORM = "a line of a known kind has a form that is not known"
+    NO_LOG = "the file is no log"
     BAD_ENCODING = "the bytes are not text"
 
 

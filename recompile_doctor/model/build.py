@@ -34,6 +34,7 @@ from recompile_doctor.events.vocabulary import (
     RecompileLimitHit,
     RecompileReported,
     SourceMarked,
+    StackFrame,
     SymbolCreated,
     SymbolSpecialized,
     SymbolTracked,
@@ -303,6 +304,7 @@ class RunBuilder:
             has_text=LogKind.TEXT in self._kinds,
             has_times=any(each.seconds is not None for each in compilations),
             has_starts=starts,
+            has_symbols=any(each.symbols for each in compilations),
             processes=processes,
             ranks=tuple(sorted(set(self._ranks.values()))),
             limit_hits=tuple(limits),
@@ -442,11 +444,27 @@ def _freeze(draft: _Draft, frame: FrameKey, code_name: str | None, rank: int | N
         data_dependent=_prefer(each.data_dependent for each in both),
         violations=_prefer(each.violations for each in both),
         errors=_prefer(each.errors for each in both),
-        graphs=draft.logs[LogKind.TRACE].graphs if with_trace else None,
+        graphs=_graphs(draft, finished) if with_trace else None,
         finished=finished,
         backward_seconds=_first(each.backward_seconds for each in both),
-        callers=_first(each.started.callers for each in both if each.started) or (),
+        callers=_callers(both),
     )
+
+
+def _graphs(draft: _Draft, finished: CompileFinished | None) -> int | None:
+    """Return the number of graphs; None where the log ends before a compile captured one."""
+    facts = draft.logs[LogKind.TRACE]
+    unfinished = facts.started is not None and finished is None and not facts.errors
+    return None if unfinished and not facts.graphs else facts.graphs
+
+
+def _callers(both: tuple[_Facts, ...]) -> tuple[StackFrame, ...]:
+    """Return who called the compiled function: since 2.9 often told with a symbol only."""
+    told = (
+        *(facts.started.callers for facts in both if facts.started),
+        *(symbol.callers for facts in both for symbol in facts.symbols),
+    )
+    return next((each for each in told if each), ())
 
 
 def _report(both: tuple[_Facts, ...]) -> RecompileReported | None:

@@ -117,8 +117,8 @@ class Unread:
 class Run:
     """All that the logs of one run tell.
 
-    ``compilations`` stand in the order in which they began. ``has_times``, ``has_inputs``,
-    ``has_starts`` say whether these facts were in the logs at all: what is missing is unknown,
+    ``compilations`` stand in the order in which they began. ``has_times``, ``has_starts``,
+    ``has_symbols`` say whether these facts were in the logs at all: what is missing is unknown,
     not zero. ``stray_reports`` are recompiles reported for a process that starts no compile: most
     likely the program's own output. ``loose_errors`` were raised outside any compile id (tracebacks
     on stderr).
@@ -130,6 +130,7 @@ class Run:
     has_text: bool
     has_times: bool
     has_starts: bool
+    has_symbols: bool = True
     processes: tuple[str, ...] = ()
     ranks: tuple[int, ...] = ()
     limit_hits: tuple[tuple[CompileKey, LimitHit], ...] = ()

@@ -4,16 +4,20 @@ from dataclasses import dataclass
 from enum import Enum
 
 from recompile_doctor.events.vocabulary import MarkKind
+from recompile_doctor.model.frame import FrameKey
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
     """How torch is to treat one dimension of a source, or a source that is an int.
 
-    ``source`` is torch's full name (``L['x']``); ``dim`` is None for an int. Marks with the same
+    ``source`` is torch's full name (``L['x']``); ``dim`` is None for an int. A source that ends in
+    ``[...]`` stands for every member of a container, also those to come. Marks with the same
     ``shape_group`` are promised to be equal in every call (``shape_id``). ``minimum`` and
     ``maximum`` are promised bounds, both inclusive; ``hint`` is a typical size for which torch
     may optimise. Groups, bounds and hints exist for unbacked marks only.
+    ``frame`` is the code object that takes the source (a resume function by its own name); None
+    is any. An environment variable has no frame: there the mark holds for all.
     """
 
     source: str
@@ -23,6 +27,7 @@ class Mark:
     minimum: int | None = None
     maximum: int | None = None
     hint: int | None = None
+    frame: FrameKey | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,14 @@ _FrameName = tuple[str | None, str | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a report knows beside the logs: the bundle's manifest, and what was noticed."""
+    """What a report knows beside the logs: the bundle's manifest, and what was noticed.
+
+    ``is_latest``: a command without a path reads the same bundle.
+    """
 
     subject: str
     source: SourceKind
+    is_latest: bool = False
     torch_version: str | None = None
     run_seconds: float | None = None
     notices: tuple[Notice, ...] = ()
@@ -57,7 +61,7 @@ def compose(diagnosis: Diagnosis, context: Context) -> Document:
         notices=(*context.notices, *_notices(run)),
         pages=context.pages,
     )
-    return replace(document, next_commands=tuple(_next_commands(document)))
+    return replace(document, next_commands=tuple(_next_commands(document, context)))
 
 
 def _summary(diagnosis: Diagnosis, frames: tuple[FrameSummary, ...], context: Context) -> Summary:
@@ -76,6 +80,7 @@ def _summary(diagnosis: Diagnosis, frames: tuple[FrameSummary, ...], context: Co
         retries=sum(1 for each in run.compilations if _is_retry(each)),
         compile_seconds=_total_seconds(run.compilations) if run.has_times else None,
         recompile_seconds=_total_seconds(run.recompiles) if run.has_times else None,
+        processes=len({each.key.process for each in run.recompiles}),
         run_seconds=context.run_seconds,
         logging_seconds=run.logging_seconds,
     )
@@ -180,6 +185,20 @@ def _notices(run: Run) -> Iterable[Notice]:
             "the wrapped function was never called, or logging was silenced",
         )
         return
+    cut = _unfinished(run)
+    if cut is not None:
+        yield Notice(
+            NoticeKind.WARNING,
+            "log-ends-early",
+            f"the log ends within the compile {cut.key} of {cut.frame}: the program was killed "
+            "there, or the log is cut; what came later is unknown",
+        )
+    if run.unread.records:
+        yield Notice(
+            NoticeKind.NOTE,
+            "partly-unread",
+            "a part of the log was not understood, so there may be more than this report says",
+        )
     if run.stray_reports:
         yield Notice(
             NoticeKind.NOTE,
@@ -202,13 +221,29 @@ def _notices(run: Run) -> Iterable[Notice]:
         )
 
 
-def _next_commands(document: Document) -> Iterable[NextCommand]:
+def _unfinished(run: Run) -> Compilation | None:
+    """Return a compile that started and did not end, as far as a trace tells."""
+    if not run.has_trace:
+        return None
+    last = {each.key.process: each for each in run.compilations if each.started}
+    return next(
+        (
+            each
+            for each in last.values()
+            if each.finished is None and not each.errors and each.refused is None
+        ),
+        None,
+    )
+
+
+def _next_commands(document: Document, context: Context) -> Iterable[NextCommand]:
     """Yield at most two commands: the whole chain of the costliest recompile, and its rule."""
     lead = next((each for each in document.findings if each.recompiles), None)
-    if lead is not None and lead.disposition is Disposition.FIXABLE:
+    readable = document.subject != STANDARD_INPUT
+    if readable and lead is not None and lead.disposition is Disposition.FIXABLE:
         name = recompile_name(lead.recompiles[0], document)
         yield NextCommand(
-            f"recompile-doctor explain {name}{_target(document)}",
+            f"recompile-doctor explain {name}{_target(context)}",
             "the whole chain of the first recompile",
         )
     first = next(iter(document.findings), None)
@@ -216,8 +251,6 @@ def _next_commands(document: Document) -> Iterable[NextCommand]:
         yield NextCommand(f"recompile-doctor explain {first.rule}", f"what {first.rule} means")
 
 
-def _target(document: Document) -> str:
+def _target(context: Context) -> str:
     """Return what stands behind a command so that it reads the same log again."""
-    if document.source is SourceKind.BUNDLE or document.subject == STANDARD_INPUT:
-        return ""
-    return f" {shlex.quote(document.subject)}"
+    return "" if context.is_latest else f" {shlex.quote(context.subject)}"

@@ -20,7 +20,8 @@ class SourceKind(Enum):
 class Summary:
     """Totals. None is unknown (not in the logs), never zero.
 
-    Seconds are compile seconds that torch measured; ``recompile_seconds`` is their part for
+    ``processes`` are those that recompiled. Seconds are compile seconds that torch measured;
+    ``recompile_seconds`` is their part for
     recompiles. ``retries`` are compile ids above 0 without a recompile reason: torch tried again
     after an error. ``run_seconds`` is the wall time of the program, known from a bundle only.
     ``logging_seconds`` is torch's own structured_logging_overhead_s.
@@ -37,6 +38,7 @@ class Summary:
     retries: int
     compile_seconds: float | None
     recompile_seconds: float | None
+    processes: int = 1
     run_seconds: float | None = None
     logging_seconds: float | None = None
 

@@ -19,7 +19,7 @@ _DIGITS = 6
 
 def render_json(document: Document) -> str:
     """Return the report as indented JSON, the same for the same document; unknown is null."""
-    encoded = msgspec.json.encode(_valid_text(_report(document)))
+    encoded = msgspec.json.encode(valid_text(_report(document)))
     return msgspec.json.format(encoded, indent=2).decode() + "\n"
 
 
@@ -146,14 +146,14 @@ def _seconds(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, _DIGITS)
 
 
-def _valid_text(value: Any) -> Any:
+def valid_text(value: Any) -> Any:
     """Return ``value`` with bytes that were no text (lone surrogates) written as escapes."""
     match value:
         case str():
             return value.encode("utf-8", "backslashreplace").decode("utf-8")
         case dict():
-            return {_valid_text(key): _valid_text(each) for key, each in value.items()}
+            return {valid_text(key): valid_text(each) for key, each in value.items()}
         case list():
-            return [_valid_text(each) for each in value]
+            return [valid_text(each) for each in value]
         case _:
             return value

@@ -172,12 +172,15 @@ def shortened_end(text: str, room: int, ellipsis: str) -> str:
     return chop_cells(text[:room], room - len(ellipsis))[0] + ellipsis
 
 
-def evidence_line(page: Page, evidence: tuple[Evidence, ...], *, indent: int) -> Text:
-    """Return a dim line that says where in which log a fact stands."""
+def evidence_line(
+    page: Page, evidence: tuple[Evidence, ...], *, indent: int, lead: str = ""
+) -> Text:
+    """Return a dim line that says where in which log a fact stands, behind ``lead``."""
     position = evidence[0].position
     more = f" (+{len(evidence) - 1})" if len(evidence) > 1 else ""
-    room = page.width - indent - len("log: ") - len(more)
-    return Text(f"{' ' * indent}log: {page.path(position.file, position.line, room)}{more}", "dim")
+    start = f"{' ' * indent}{lead}log: "
+    room = page.width - len(start) - len(more)
+    return Text(f"{start}{page.path(position.file, position.line, room)}{more}", "dim")
 
 
 def print_lines(page: Page, lines: Iterable[Text]) -> None:

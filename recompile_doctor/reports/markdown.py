@@ -74,7 +74,8 @@ def _entities(text: str) -> str:
     return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", text)
 
 
-def _table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+def table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table of cells that are markdown already."""
     head = list(titles)
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -113,7 +114,7 @@ class _Markdown:
         if not shown:
             return
         titles = ("#", "Finding", "Function", "Explains", "Cost")
-        yield _table(titles, (self._row(number, each) for number, each in shown))
+        yield table(titles, (self._row(number, each) for number, each in shown))
         for number, finding in shown:
             yield self._details(number, finding)
         more = len(self._numbered) - len(shown)
@@ -187,7 +188,7 @@ class _Markdown:
         if not frames or words.all_well(self._document):
             return
         titles = ("Function", "Recompiles", "Graphs", "Graph breaks", "Compile time")
-        yield _table(titles, (self._function(frame) for frame in frames))
+        yield table(titles, (self._function(frame) for frame in frames))
         more = len(self._document.frames) - len(frames)
         if more:
             yield f"{_ELLIPSIS} and {words.counted(more, 'more function')}"

@@ -157,7 +157,7 @@ class _FindingPrinter:
         word = finding.disposition.value
         yield from led(page, Text(f"{word:<{_SHORT_INDENT}}", "green"), what)
         facts = (
-            page.safe(finding.title) if finding.source else "",
+            finding.rule,
             self._frame(finding),
             words.recompile_names(finding, document) if finding.recompiles else "",
             words.break_counts(finding) if finding.graph_breaks else "",
@@ -192,7 +192,8 @@ class _FindingPrinter:
                 words.shortened(hint, _LONGEST_HINT, self._page.symbols.ellipsis)
             )
             yield from self._line(Text.assemble(("torch's hint: ", "dim"), text))
-        yield evidence_line(self._page, finding.evidence, indent=_INDENT)
+        rule = f"{finding.rule} {self._page.symbols.dot} "
+        yield evidence_line(self._page, finding.evidence, indent=_INDENT, lead=rule)
 
     def _line(self, text: str | Text, style: str = "") -> Iterator[Text]:
         return wrapped(self._page, text, style, indent=_INDENT, hanging=2)

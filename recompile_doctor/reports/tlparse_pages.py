@@ -20,8 +20,6 @@ import zstandard
 from recompile_doctor.errors import DoctorError
 from recompile_doctor.reports.words import shortened, visible
 
-SLUG = "tlparse-failed"
-
 _RANK = re.compile(r"_rank_(\d+)_")
 # What every page folder of tlparse holds (0.4.3).
 _MARK = "compile_directory.json"
@@ -41,7 +39,7 @@ def make_pages(trace_files: Sequence[Path], out_dir: Path, *, timeout: float = 3
     if not trace_files:
         raise DoctorError(
             "There is no trace to make pages of.",
-            slug=SLUG,
+            slug="tlparse-failed",
             hint="tlparse reads TORCH_TRACE logs only, and a run that compiles nothing has none.",
         )
     tlparse = _tlparse()
@@ -57,7 +55,7 @@ def make_pages(trace_files: Sequence[Path], out_dir: Path, *, timeout: float = 3
             pages.rename(out_dir)
     except OSError as error:
         raise DoctorError(
-            f"The pages cannot be written to {out_dir}: {error}", slug=SLUG
+            f"The pages cannot be written to {out_dir}: {error}", slug="tlparse-failed"
         ) from error
     return out_dir / "index.html"
 
@@ -111,7 +109,9 @@ def _tlparse() -> str:
         if found is not None:
             return found
     raise DoctorError(
-        "tlparse is not installed.", slug=SLUG, hint="Install it with: pip install tlparse"
+        "tlparse is not installed.",
+        slug="tlparse-failed",
+        hint="Install it with: pip install tlparse",
     )
 
 
@@ -121,7 +121,7 @@ def _refuse_foreign(out_dir: Path) -> None:
     if not out_dir.is_dir() or (any(out_dir.iterdir()) and not _holds_pages(out_dir)):
         raise DoctorError(
             f"{out_dir} exists and does not hold pages of tlparse.",
-            slug=SLUG,
+            slug="tlparse-failed",
             hint="Give another folder, or remove this one.",
         )
 
@@ -149,15 +149,17 @@ def _run(tlparse: str, log: Path, pages: Path, timeout: float, *options: str) ->
         except subprocess.TimeoutExpired as error:
             raise DoctorError(
                 f"tlparse did not finish within {timeout:g} seconds.",
-                slug=SLUG,
+                slug="tlparse-failed",
                 hint="Give it a smaller trace; the report does not need tlparse.",
             ) from error
         except OSError as error:
-            raise DoctorError(f"tlparse cannot be started: {error}", slug=SLUG) from error
+            raise DoctorError(
+                f"tlparse cannot be started: {error}", slug="tlparse-failed"
+            ) from error
         if status != 0 or not (pages / "index.html").exists():
             raise DoctorError(
                 f"tlparse failed with status {status}: {_last_words(output)}",
-                slug=SLUG,
+                slug="tlparse-failed",
                 hint="The report of recompile-doctor does not need tlparse.",
             )
 
@@ -168,13 +170,15 @@ def _copy_plain(trace: Path, log: Path) -> None:
     A run that was killed can leave half a character at the end of its trace.
     """
     if not trace.is_file():
-        raise DoctorError(f"{trace} is not a file.", slug=SLUG, hint="Give a TORCH_TRACE log.")
+        raise DoctorError(
+            f"{trace} is not a file.", slug="tlparse-failed", hint="Give a TORCH_TRACE log."
+        )
     try:
         with trace.open("rb") as raw, log.open("w", encoding="utf-8", newline="") as target:
             text = io.TextIOWrapper(_plain(raw), encoding="utf-8", errors="replace", newline="")
             shutil.copyfileobj(text, target)
     except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
-        raise DoctorError(f"{trace} cannot be read: {error}", slug=SLUG) from error
+        raise DoctorError(f"{trace} cannot be read: {error}", slug="tlparse-failed") from error
 
 
 def _plain(raw: BinaryIO) -> IO[bytes] | gzip.GzipFile:

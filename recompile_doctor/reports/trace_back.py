@@ -8,6 +8,7 @@ from recompile_doctor.diagnosis.finding import Evidence, Finding
 from recompile_doctor.diagnosis.rule import recompile_evidence
 from recompile_doctor.events.user_code import user_frames
 from recompile_doctor.events.vocabulary import SymbolCreated
+from recompile_doctor.model.expression import expression_text
 from recompile_doctor.model.frame import resume_point
 from recompile_doctor.model.reason import GuardFailure, ShapeGuardFailure, SizeMismatch
 from recompile_doctor.model.run import Compilation
@@ -27,7 +28,7 @@ def trace_back(cause: Cause, diagnosis: Diagnosis) -> Chain:
         _recompile_step(cause),
         *_guard_steps(cause),
         *(step for failure in cause.chosen.failures[:1] for step in _origin(failure, cause)),
-        *(_finding_step(each, recompile) for each in findings),
+        *(_finding_step(each, cause, diagnosis) for each in findings),
         *_resume_steps(recompile, diagnosis),
         *_argument_steps(cause),
     )
@@ -76,7 +77,7 @@ def _guard_steps(cause: Cause) -> Iterator[ChainStep]:
 
 def _check(failure: GuardFailure) -> str:
     if isinstance(failure, ShapeGuardFailure):
-        return f"`{failure.expression}`"
+        return f"`{expression_text(failure.expression)}`"
     return f"`{failure.text.strip().splitlines()[0]}`" if failure.text.strip() else "a guard"
 
 
@@ -134,11 +135,13 @@ def _symbol_steps(symbol: SymbolCreated, entry: Compilation) -> Iterator[ChainSt
             )
 
 
-def _finding_step(finding: Finding, recompile: Compilation) -> ChainStep:
-    lead = recompile.key in finding.leading
+def _finding_step(finding: Finding, cause: Cause, diagnosis: Diagnosis) -> ChainStep:
+    lead = cause.recompile.key in finding.leading
+    claim = diagnosis.claim_of(finding, cause)
+    message = finding.message if claim is None else claim.message
     return ChainStep(
         "cause" if lead else "see also",
-        f"{finding.rule}: {finding.message}; {finding.why}" if lead else finding.message,
+        f"{finding.rule}: {message}; {finding.why}" if lead else message,
         location=finding.location.frame if finding.location else None,
         note=finding.location.role.value if finding.location else "",
     )
@@ -150,7 +153,7 @@ def _resume_steps(recompile: Compilation, diagnosis: Diagnosis) -> Iterator[Chai
     if point is None:
         return
     place = diagnosis.breaks.at(recompile.frame.file, point.line)
-    kind = place.first.kind.splitlines()[0] if place and place.first and place.first.kind else ""
+    kind = place.title if place else ""
     reason = f" ({kind})" if kind else ""
     yield ChainStep(
         "graph break",

@@ -120,6 +120,8 @@ def place(finding: Finding) -> str:
     """Return the source and dimension of a finding, e.g. ``L['x'] dim 0``."""
     if finding.source is None:
         return ""
+    if finding.rule == "stride-change":
+        return f"stride {finding.dim} of {finding.source}"
     return finding.source if finding.dim is None else f"{finding.source} dim {finding.dim}"
 
 
@@ -158,15 +160,11 @@ def recompile_name(ref: RecompileRef, document: Document) -> str:
     parts = []
     if document.summary.ranks > 1 and ref.rank is not None:
         parts.append(f"rank{ref.rank}")
-    elif len(_processes(document)) > 1:
+    elif document.summary.processes > 1:
         parts.append(f"pid{ref.key.process}")
     if ref.key.epoch > 0:
         parts.append(f"reset{ref.key.epoch}")
     return ":".join([*parts, str(ref.key)])
-
-
-def _processes(document: Document) -> set[str]:
-    return {ref.key.process for finding in document.findings for ref in finding.recompiles}
 
 
 def recompile_names(finding: Finding, document: Document) -> str:
@@ -263,7 +261,8 @@ def _recompiles(document: Document) -> str:
     text += f" cost {seconds_text(summary.recompile_seconds)}"
     if summary.compile_seconds is not None:
         text += f" of {seconds_text(summary.compile_seconds)} compiling"
-    return f"{text} (measured)"
+    summed = f", summed over {summary.ranks} ranks" if summary.ranks > 1 else ""
+    return f"{text} (measured{summed})"
 
 
 def _well(document: Document) -> str:

@@ -18,6 +18,10 @@ def slugs_in_code() -> set[str]:
             if isinstance(node, ast.keyword) and node.arg == "slug":
                 assert isinstance(node.value, ast.Constant), f"{path}: a slug is written out"
                 slugs.add(node.value.value)
+            elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Notice":
+                _kind, slug, *_text = node.args
+                assert isinstance(slug, ast.Constant), f"{path}: a slug is written out"
+                slugs.add(slug.value)
     return slugs
 
 

@@ -201,4 +201,25 @@ def differing(stored: Stored, kind: str, answer: Mapping[str, Any], key: str) ->
     ]
     if run.unread.records:
         wrong.append(f"{stored}: not understood: {run.unread.examples}")
-    return wrong
+    return wrong + [f"{stored}: {each}" for each in unsound(run, diagnosis)]
+
+
+def unsound(run: Run, diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield what may not be so in any diagnosis, in words."""
+    ids = Counter(each.id for each in diagnosis.findings)
+    yield from (f"{times} findings are called {one}" for one, times in ids.items() if times > 1)
+    leads = Counter(key for each in diagnosis.findings for key in each.leading)
+    for recompile in run.recompiles:
+        if leads[recompile.key] != 1:
+            yield f"{leads[recompile.key]} findings lead recompile {recompile.key}"
+    unknown = set(leads) - {each.key for each in run.recompiles}
+    yield from (f"{key} is led and no recompile" for key in unknown)
+    measured = sum(each.seconds or 0.0 for each in run.recompiles)
+    counted = sum(each.seconds or 0.0 for each in diagnosis.findings)
+    if abs(measured - counted) > 1e-6:
+        yield f"findings count {counted} of {measured} seconds"
+    for each in diagnosis.findings:
+        if each.together_with is not None and each.together_with not in ids:
+            yield f"{each.id} is together with {each.together_with}, which is not there"
+        if not all(one.text and one.position.line > 0 for one in each.evidence):
+            yield f"{each.id} has evidence without words or place"

@@ -9,7 +9,6 @@ from typing import BinaryIO
 
 import pytest
 import zstandard
-from text_samples import logged, recompile
 
 from recompile_doctor.errors import DoctorError
 from recompile_doctor.events.stream import detect_kind, read_events
@@ -24,6 +23,7 @@ from recompile_doctor.events.vocabulary import (
     ReadItem,
     RecompileReported,
 )
+from tests.events.text_samples import logged, recompile
 
 TEXT = (logged("create_env") + recompile("0/0: x == 2")).encode()
 RECORD = b"V1130 04:20:29.133000 2 torch/_dynamo/output_graph.py:1] "

@@ -1,7 +1,5 @@
 """What the text reader makes of messages and of the lines around them."""
 
-from text_samples import BREAKS, RECOMPILES, events, logged, read, recompile
-
 from recompile_doctor.events.vocabulary import (
     CompilePassed,
     CompileStarted,
@@ -13,6 +11,7 @@ from recompile_doctor.events.vocabulary import (
     RecompileReported,
 )
 from recompile_doctor.ids import CompileId
+from tests.events.text_samples import BREAKS, RECOMPILES, events, logged, read, recompile
 
 SIZE = "0/0: tensor 'x' size mismatch at index 0. expected 8, actual 16"
 

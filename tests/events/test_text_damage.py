@@ -7,10 +7,10 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from text_samples import logged, recompile
 
 from recompile_doctor.events.text import iter_text_events
 from recompile_doctor.events.vocabulary import CompileStarted, Event, ForeignLines, ParseIssue
+from tests.events.text_samples import logged, recompile
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs-reader"
 SCENARIOS = (

@@ -1,7 +1,6 @@
 """What each kind of message says, in the spellings of all releases."""
 
 import pytest
-from text_samples import RECOMPILES, events, logged, recompile
 
 from recompile_doctor.events.text_decoders import KINDS
 from recompile_doctor.events.vocabulary import (
@@ -21,6 +20,7 @@ from recompile_doctor.events.vocabulary import (
     SymbolTracked,
     UnbackedSymbolCreated,
 )
+from tests.events.text_samples import RECOMPILES, events, logged, recompile
 
 COMMENT = (
     "return (x * 2.0).sum()  # project/zero_one.py:9 in scale (_dynamo/builder.py:49 in <lambda>)"

@@ -66,7 +66,7 @@ def test_only_a_line_feed_ends_a_line() -> None:
 
 def test_lines_are_counted_over_chunks() -> None:
     read = lines_of(b"a\n\nb", b"c\n", f"{LINE}\n".encode())
-    assert [(line.number, line.text) for line in read] == [(1, "a"), (2, ""), (3, "bc"), (4, LINE)]
+    assert [(line.number, line.text) for line in read] == [(1, "a"), (3, "bc"), (4, LINE)]
 
 
 def test_a_last_line_without_line_break_is_cut() -> None:

@@ -1,7 +1,6 @@
 """Errors on stderr, which are torch's words without torch's prefix."""
 
 import pytest
-from text_samples import events, logged, read
 
 from recompile_doctor.events.vocabulary import (
     ConstraintViolated,
@@ -10,6 +9,7 @@ from recompile_doctor.events.vocabulary import (
     ForeignLines,
     StackFrame,
 )
+from tests.events.text_samples import events, logged, read
 
 ERROR = """Traceback (most recent call last):
   File "/home/user/a.py", line 25, in <module>

@@ -78,8 +78,8 @@ def test_recompiles_are_named_by_what_tells_them_apart() -> None:
 def test_processes_without_ranks_are_named_by_their_ids() -> None:
     whole = documents.attention()
     other = documents.ref("0/1", process="77")
-    findings = (replace(whole.findings[0], recompiles=(other,)), *whole.findings[1:])
-    assert words.recompile_name(other, replace(whole, findings=findings)) == "pid77:0/1"
+    several = replace(whole, summary=replace(whole.summary, processes=2))
+    assert words.recompile_name(other, several) == "pid77:0/1"
 
 
 def test_dimensions_of_one_source_stand_together() -> None:

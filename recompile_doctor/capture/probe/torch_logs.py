@@ -3,8 +3,9 @@
 TORCH_LOGS would print our artifacts on the program's stderr too, add them to a TORCH_LOGS_OUT of
 the user, and make torch ignore the program's own ``torch._logging.set_logs``. So the variable is
 taken back (see site/sitecustomize.py) and the same loggers are turned on here, each time that
-torch has set its logging up: with a handler that writes to the bundle, and with a filter on
-torch's own handlers that drops what the user's settings alone would not have printed.
+torch has set its logging up. What the user's settings alone would not have printed is written to
+the bundle and goes no further, so that no other handler sees it: torch's own for stderr, one that
+the program has added, or pytest's, which since 9.2 listens to every logger.
 """
 
 from __future__ import annotations
@@ -68,10 +69,11 @@ class TorchLogs:
     def _configure_artifact(self, log: logging.Logger) -> None:
         self._configure(log)
         try:
+            self._divert_from(log)
             if log.name == "torch._dynamo.guards.__recompiles":
                 self._on_dynamo()
         except Exception:  # noqa: BLE001 - no failure may reach the program
-            self._note("the start of torch._dynamo could not be noted")
+            self._note("an artifact of torch could not be followed")
 
     def _withdraw(self) -> None:
         # torch._logging.set_logs has emptied the state before it gets here, and what is in it now
@@ -94,6 +96,7 @@ class TorchLogs:
             if logger.getEffectiveLevel() > level:
                 self.raised[name] = (level, logger.level)
                 logger.setLevel(level)
+                logger.addFilter(self.divert)
         self.artifacts = set(ours.artifact_names) - set(state.artifact_names)
         self._stand_ins = {
             name for name in self.artifacts if _OURS_FOR_THEIRS.get(name) in state.artifact_names
@@ -102,11 +105,24 @@ class TorchLogs:
             state.enable_artifact(name)
         for name in registry.get_artifact_log_qnames():
             self._configure(logging.getLogger(name))
+            self._divert_from(logging.getLogger(name))
         for name in registry.get_log_qnames():
             logger = logging.getLogger(name)
             for handler in logger.handlers:
+                # For the loggers below one that we turned up: they have no filter of their own.
                 handler.addFilter(self.wanted_by_user)
             logger.addHandler(self.file)
+
+    def _divert_from(self, log: logging.Logger) -> None:
+        if getattr(log, "artifact_name", None) in self.artifacts:
+            log.addFilter(self.divert)
+
+    def divert(self, record: logging.LogRecord) -> bool:
+        """Let ``record`` pass if the user wants it, and otherwise take it for the bundle only."""
+        if self.wanted_by_user(record):
+            return True
+        self.file.handle(record)
+        return False
 
     def wanted_by_user(self, record: logging.LogRecord) -> bool:
         """Say whether the user's settings alone would have printed ``record``."""

@@ -10,13 +10,13 @@ class AliasingChange(PlainRule[AliasingMismatch]):
 
     ## What it finds
 
-    A call in which two inputs are one tensor (or no longer are) where the graph was made for
-    the other.
+    A call in which two inputs are one tensor (or no longer are) where the graph
+    was made for the other.
 
     ## Why it recompiles
 
-    A graph that writes to an input, or returns one, depends on which inputs are the same; torch
-    takes a tensor that comes twice as one input.
+    A graph that writes to an input, or returns one, depends on which inputs are
+    the same; torch takes a tensor that comes twice as one input.
 
     ## Evidence
 
@@ -28,11 +28,11 @@ class AliasingChange(PlainRule[AliasingMismatch]):
 
     ## What to do
 
-    Mostly nothing: it is counted apart as expected. If only the values matter and the call is
-    rare, pass a copy:
+    Mostly nothing: it is counted apart as expected. If only the values matter and
+    the call is rare, pass a copy:
 
-    - Measured with the example: `distance(first, first.clone())`: 1 recompile -> 0 (torch 2.8,
-      2.11, 2.13, 2.15). It costs a copy in each such call.
+    - Measured with the example: `distance(first, first.clone())`: 1 recompile ->
+      0 (torch 2.8, 2.11, 2.13, 2.15). It costs a copy in each such call.
 
     ## Example
 
@@ -43,8 +43,8 @@ class AliasingChange(PlainRule[AliasingMismatch]):
 
     ## When it is wrong
 
-    Self-attention and cross-attention through one function are two graphs, and should be. A
-    copy of a large tensor in each call costs more than one compile.
+    Self-attention and cross-attention through one function are two graphs, and
+    should be. A copy of a large tensor in each call costs more than one compile.
     """
 
     id = "aliasing-change"

@@ -6,7 +6,7 @@ from recompile_doctor.model.source import Applied
 
 
 class ColdCacheEntry(PlainRule[DeadReference]):
-    """A guard kept a weak reference to an object that died, and the cached graph with it.
+    """An object that a guard refers to died, and the cached graph with it.
 
     ## What it finds
 
@@ -14,9 +14,9 @@ class ColdCacheEntry(PlainRule[DeadReference]):
 
     ## Why it recompiles
 
-    Torch remembers some objects and classes by a weak reference. When one is collected, the
-    graph that was guarded on it can never fit again and is dropped. A call with a new one
-    compiles again.
+    Torch remembers some objects and classes by a weak reference. When one is
+    collected, the graph that was guarded on it can never fit again and is
+    dropped. A call with a new one compiles again.
 
     ## Evidence
 
@@ -26,11 +26,11 @@ class ColdCacheEntry(PlainRule[DeadReference]):
 
     ## What to do
 
-    Keep what torch guards on alive: define classes at the top of a module, not in a function;
-    make modules and policies once.
+    Keep what torch guards on alive: define classes at the top of a module, not in
+    a function; make modules and policies once.
 
-    - Measured with the example: the class defined once, 2 recompiles -> 0 (torch 2.8, 2.11,
-      2.13, 2.15).
+    - Measured with the example: the class defined once, 2 recompiles -> 0 (torch
+      2.8, 2.11, 2.13, 2.15).
 
     ## Example
 
@@ -45,7 +45,8 @@ class ColdCacheEntry(PlainRule[DeadReference]):
 
     ## When it is wrong
 
-    A model that was replaced by a new one is compiled once for the new one; that is no fault.
+    A model that was replaced by a new one is compiled once for the new one; that
+    is no fault.
     """
 
     id = "cold-cache-entry"
@@ -64,5 +65,5 @@ class ColdCacheEntry(PlainRule[DeadReference]):
         return (None if source is None else str(source)), None
 
     def message(self, failure: DeadReference) -> str:
-        """Return what died, in torch's words."""
-        return failure.detail
+        """Return what died, by torch's name of it."""
+        return f"{failure.detail} died, and with it the graph that was guarded on it"

@@ -10,13 +10,13 @@ class ConstantValueChange(ValueRule):
 
     ## What it finds
 
-    An argument or member that is neither a tensor nor a number, with another value than the
-    compiled one.
+    An argument or member that is neither a tensor nor a number, with another
+    value than the compiled one.
 
     ## Why it recompiles
 
-    Such a value decides what the program does next, so it is a constant of the graph. Nothing
-    makes it dynamic.
+    Such a value decides what the program does next, so it is a constant of the
+    graph. Nothing makes it dynamic.
 
     ## Evidence
 
@@ -26,13 +26,15 @@ class ConstantValueChange(ValueRule):
 
     ## What to do
 
-    Count the values. A handful (a mode, a flag) is a handful of graphs, and right. Where there
-    are many, keep the value out of the compiled function, or hand in only what the function
-    needs of it:
+    Count the values. A handful (a mode, a flag) is a handful of graphs, and
+    right. Where there are many, keep the value out of the compiled function, or
+    hand in only what the function needs of it:
 
-    - The part that does not depend on it compiled alone, the choice made outside: 2 recompiles
-      -> 0, with one graph in place of three (torch 2.13, 2.15). Less is compiled then.
-    - A label of which only the beginning counts, replaced by a bool: see recompile-limit-hit.
+    - The part that does not depend on it compiled alone, the choice made outside:
+      2 recompiles -> 0, with one graph in place of three (torch 2.13, 2.15). Less
+      is compiled then.
+    - A label of which only the beginning counts, replaced by a bool: see
+      recompile-limit-hit.
 
     ## Example
 
@@ -46,9 +48,9 @@ class ConstantValueChange(ValueRule):
 
     ## When it is wrong
 
-    `training=True` and `False`, three reductions, two norms: each is a graph that the program
-    needs. The finding is worth attention when the values are names, paths, or the text of a
-    request.
+    `training=True` and `False`, three reductions, two norms: each is a graph that
+    the program needs. The finding is worth attention when the values are names,
+    paths, or the text of a request.
     """
 
     id = "constant-value-change"

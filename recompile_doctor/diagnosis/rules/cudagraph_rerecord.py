@@ -12,35 +12,35 @@ class CudagraphRerecord(Rule):
 
     ## What it finds
 
-    Torch's warning that it recorded CUDA graphs for many sizes (`mode="reduce-overhead"` and
-    "max-autotune").
+    Torch's warning that it recorded CUDA graphs for many sizes
+    (`mode="reduce-overhead"` and "max-autotune").
 
     ## Why it recompiles
 
-    It does not recompile, and no count of recompiles shows it. A CUDA graph replays fixed
-    addresses and sizes, so one compiled graph with dynamic sizes is recorded again for each
-    size, with its own memory.
+    It does not recompile, and no count of recompiles shows it. A CUDA graph
+    replays fixed addresses and sizes, so one compiled graph with dynamic sizes is
+    recorded again for each size, with its own memory.
 
     ## Evidence
 
     ```
-    CUDAGraph supports dynamic shapes by recording a new graph for each distinct input size.
-        Recording too many CUDAGraphs may lead to extra overhead. We have observed 9 distinct
-        sizes. ...
+    CUDAGraph supports dynamic shapes by recording a new graph for each distinct
+        input size. Recording too many CUDAGraphs may lead to extra overhead. We
+        have observed 9 distinct sizes. ...
     ```
 
-    The warning is in the text log only (TORCH_LOGS=perf_hints shows it); a trace has no word of
-    it.
+    The warning is in the text log only (TORCH_LOGS=perf_hints shows it); a trace
+    has no word of it.
 
     ## What to do
 
     Pad to a few sizes before the call. Torch's other proposal,
-    `torch._inductor.config.triton.cudagraph_skip_dynamic_graphs = True`, gives CUDA graphs up
-    for dynamic graphs.
+    `torch._inductor.config.triton.cudagraph_skip_dynamic_graphs = True`, gives
+    CUDA graphs up for dynamic graphs.
 
-    - Measured without a GPU, with the function of torch that gives the warning: 12 sizes padded
-      to multiples of 8 leave 2 sizes and no warning (torch 2.13, 2.15). What this saves on a
-      GPU is not measured here.
+    - Measured without a GPU, with the function of torch that gives the warning:
+      12 sizes padded to multiples of 8 leave 2 sizes and no warning (torch 2.13,
+      2.15). What this saves on a GPU is not measured here.
 
     ## Example
 
@@ -51,8 +51,8 @@ class CudagraphRerecord(Rule):
 
     ## When it is wrong
 
-    Few sizes that come again and again are recorded once each; the warning may then only tell
-    of the warm-up.
+    Few sizes that come again and again are recorded once each; the warning may
+    then only tell of the warm-up.
     """
 
     id = "cudagraph-rerecord"

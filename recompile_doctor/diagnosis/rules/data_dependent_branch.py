@@ -13,8 +13,9 @@ class DataDependentBranch(BreakRule):
 
     ## Why it recompiles
 
-    Which way to go is known only after the tensor has been computed. Torch ends the graph at
-    the branch, looks, and compiles each side that is taken as a function of its own.
+    Which way to go is known only after the tensor has been computed. Torch ends
+    the graph at the branch, looks, and compiles each side that is taken as a
+    function of its own.
 
     ## Evidence
 
@@ -23,18 +24,19 @@ class DataDependentBranch(BreakRule):
     Graph Break Reason: Data-dependent branching
     ```
 
-    Torch 2.6 writes `Data-dependent jump`, also for a branch on a number that was taken out of
-    a tensor.
+    Torch 2.6 writes `Data-dependent jump`, also for a branch on a number that was
+    taken out of a tensor.
 
     ## What to do
 
     Compute both and choose, or hand both ways to torch:
 
-    - `torch.where(condition, one, other)`: 1 break and 3 graphs -> no break and 1 graph (torch
-      2.8, 2.11, 2.13, 2.15).
-    - `torch.cond(condition, one, other, inputs)`: the same (torch 2.8, 2.11, 2.13, 2.15). Both
-      ways must return tensors of the same form.
-    - `capture_scalar_outputs` is of no use for a branch on a tensor: 1 -> 1 (torch 2.13).
+    - `torch.where(condition, one, other)`: 1 break and 3 graphs -> no break and 1
+      graph (torch 2.8, 2.11, 2.13, 2.15).
+    - `torch.cond(condition, one, other, inputs)`: the same (torch 2.8, 2.11,
+      2.13, 2.15). Both ways must return tensors of the same form.
+    - `capture_scalar_outputs` is of no use for a branch on a tensor: 1 -> 1
+      (torch 2.13).
 
     ## Example
 
@@ -50,8 +52,8 @@ class DataDependentBranch(BreakRule):
 
     ## When it is wrong
 
-    `where` computes both sides: where one is expensive and rare, the break is the better
-    choice.
+    `where` computes both sides: where one is expensive and rare, the break is the
+    better choice.
     """
 
     id = "data-dependent-branch"

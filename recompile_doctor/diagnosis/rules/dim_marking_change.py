@@ -10,37 +10,41 @@ from recompile_doctor.model.run import Compilation
 
 
 class DimMarkingChange(RecompileRule):
-    """A tensor came with a dynamic or unbacked mark in some calls and without in others.
+    """A tensor came with other marks (dynamic, unbacked) than in an earlier call.
 
     ## What it finds
 
-    A call whose tensor is marked (`mark_dynamic`, `mark_unbacked`, `mark_static`, ...) where
-    the graph was made for one without this mark, or the other way round.
+    A call whose tensor is marked (`mark_dynamic`, `mark_unbacked`, `mark_static`,
+    ...) where the graph was made for one without this mark, or the other way
+    round.
 
     ## Why it recompiles
 
-    Marks are kept on the tensor and guarded: they say what the graph may take for granted. A
-    new tensor has no marks, also one that is made from a marked tensor.
+    Marks are kept on the tensor and guarded: they say what the graph may take for
+    granted. A new tensor has no marks, also one that is made from a marked
+    tensor.
 
     ## Evidence
 
     ```
-    _has_dynamo_dim_marking is present on runtime tensor but was absent at compile time
+    _has_dynamo_dim_marking is present on runtime tensor but was absent at compile
+        time
     ```
 
-    Torch 2.13 and later do not name the tensor; it is found by the marks in the trace. Earlier
-    releases name the tensor and the attribute that holds the marks.
+    Torch 2.13 and later do not name the tensor; it is found by the marks in the
+    trace. Earlier releases name the tensor and the attribute that holds the
+    marks.
 
     ## What to do
 
-    Mark in every place that makes the tensor, or in one place that all calls go through, from
-    the first call on:
+    Mark in every place that makes the tensor, or in one place that all calls go
+    through, from the first call on:
 
-    - Measured with the example: marking the dry run too gives 1 recompile -> 0 (torch 2.8,
-      2.11, 2.13, 2.15).
-    - Or drop the marks and use `TORCH_COMPILE_DYNAMIC_SOURCES="L['batch']:0"`, which holds for
-      every call: 1 -> 0 (torch 2.13, 2.15). Dropping the marks alone leaves the one warm-up
-      compile: 1 -> 1 (torch 2.13, 2.15).
+    - Measured with the example: marking the dry run too gives 1 recompile -> 0
+      (torch 2.8, 2.11, 2.13, 2.15).
+    - Or drop the marks and use `TORCH_COMPILE_DYNAMIC_SOURCES="L['batch']:0"`,
+      which holds for every call: 1 -> 0 (torch 2.13, 2.15). Dropping the marks
+      alone leaves the one warm-up compile: 1 -> 1 (torch 2.13, 2.15).
 
     ## Example
 
@@ -52,8 +56,8 @@ class DimMarkingChange(RecompileRule):
 
     ## When it is wrong
 
-    A mark that comes once later than it should costs one compile. If that is the whole finding,
-    the place of the mark can be corrected without hurry.
+    A mark that comes once later than it should costs one compile. If that is the
+    whole finding, the place of the mark can be corrected without hurry.
     """
 
     id = "dim-marking-change"
@@ -68,7 +72,7 @@ class DimMarkingChange(RecompileRule):
         return Claim(
             source=source,
             dim=dim,
-            message=f"the marks of {source or 'a tensor'} differ between calls: {failure.detail}",
+            message=f"{source or 'a tensor'} came with other marks than the graph was made for",
             why="the marks on a tensor are guarded: a graph made without the mark does not serve "
             "a marked tensor, nor the other way round",
             location=call_location(cause.recompile) or definition(cause.recompile.frame),
@@ -89,10 +93,9 @@ def _marked(named: str | None, cause: Cause) -> tuple[str | None, int | None]:
         if named in (None, source):
             return source, dim
     sources = {each.source for each in (*new.marks, *(old.marks if old else ()))}
-    sources = {each for each in sources if named in (None, each)}
-    if len(sources) != 1:
-        return named, None
-    source = sources.pop()
+    if named is None and len(sources) != 1:
+        return None, None
+    source = named or sources.pop()
     dims = _dims(new, source) ^ (_dims(old, source) if old is not None else set())
     return source, dims.pop() if len(dims) == 1 else None
 

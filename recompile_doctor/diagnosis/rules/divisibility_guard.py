@@ -13,31 +13,34 @@ class DivisibilityGuard(SizeRule):
 
     ## Why it recompiles
 
-    The program, or an operation in it, asks whether a size divides evenly: a reshape into
-    blocks, a pooling, a vectorised path, an `if n % 8 == 0`. Torch compiles the answer that it
-    saw.
+    The program, or an operation in it, asks whether a size divides evenly: a
+    reshape into blocks, a pooling, a vectorised path, an `if n % 8 == 0`. Torch
+    compiles the answer that it saw.
 
     ## Evidence
 
     ```
-    (frame.size()[0] % 8) == 0  # if frame.shape[0] % 8 == 0:  # program.py:11 in block_energy
+    (frame.size()[0] % 8) == 0  # if frame.shape[0] % 8 == 0:  # program.py:11 in
+        block_energy
     ```
 
     The line behind the guard is the one that asked.
 
     ## What to do
 
-    Pad, or sort into buckets, before the call, so that the compiled function sees multiples
-    only:
+    Pad, or sort into buckets, before the call, so that the compiled function sees
+    multiples only:
 
     ```python
     frame = torch.nn.functional.pad(frame, (0, -frame.shape[0] % 8))
     ```
 
-    - Measured with the example: 1 recompile -> 0 (torch 2.8, 2.11, 2.13, 2.15). Padding inside
-      the compiled function, in place of the branch, gives 0 as well (torch 2.13, 2.15).
-    - The result is another one where the padding counts: here the sums over blocks, not over
-      frames. That is the program's decision, and no tool can take it.
+    - Measured with the example: 1 recompile -> 0 (torch 2.8, 2.11, 2.13, 2.15).
+      Padding inside the compiled function, in place of the branch, gives 0 as
+      well (torch 2.13, 2.15).
+    - The result is another one where the padding counts: here the sums over
+      blocks, not over frames. That is the program's decision, and no tool can
+      take it.
 
     ## Example
 
@@ -50,9 +53,9 @@ class DivisibilityGuard(SizeRule):
 
     ## When it is wrong
 
-    A branch on divisibility has two outcomes, so it costs one graph more and then is done, as
-    in the example. It is worth a change where each remainder gets its own guard or the compile
-    is long.
+    A branch on divisibility has two outcomes, so it costs one graph more and then
+    is done, as in the example. It is worth a change where each remainder gets its
+    own guard or the compile is long.
     """
 
     id = "divisibility-guard"

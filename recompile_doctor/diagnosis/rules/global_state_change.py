@@ -6,17 +6,18 @@ from recompile_doctor.model.reason import GlobalStateMismatch
 
 
 class GlobalStateChange(PlainRule[GlobalStateMismatch]):
-    """Grad mode, autocast, the default dtype or other global state changed between calls.
+    """Grad mode, autocast, the default dtype or another global state changed.
 
     ## What it finds
 
-    A call under another global state than the compiled one: grad mode, inference mode,
-    autocast, default dtype or device, deterministic algorithms, number of threads.
+    A call under another global state than the compiled one: grad mode, inference
+    mode, autocast, default dtype or device, deterministic algorithms, number of
+    threads.
 
     ## Why it recompiles
 
-    The graph depends on it: with gradients there is a backward graph, with autocast other
-    dtypes.
+    The graph depends on it: with gradients there is a backward graph, with
+    autocast other dtypes.
 
     ## Evidence
 
@@ -29,12 +30,14 @@ class GlobalStateChange(PlainRule[GlobalStateMismatch]):
 
     ## What to do
 
-    Mostly nothing: training and validation are two graphs, and counted apart as expected. Look
-    whether state changes by accident: a thread count or a default dtype that a library sets, a
-    `no_grad` in one caller only. Set such things once, before the first compiled call.
+    Mostly nothing: training and validation are two graphs, and counted apart as
+    expected. Look whether state changes by accident: a thread count or a default
+    dtype that a library sets, a `no_grad` in one caller only. Set such things
+    once, before the first compiled call.
 
-    - Measured with the example: without the change of the default dtype 2 recompiles -> 1
-      (torch 2.13, 2.15); the one that stays is training and validation.
+    - Measured with the example: without the change of the default dtype 2
+      recompiles -> 1 (torch 2.13, 2.15); the one that stays is training and
+      validation.
 
     ## Example
 
@@ -44,8 +47,8 @@ class GlobalStateChange(PlainRule[GlobalStateMismatch]):
 
     ## When it is wrong
 
-    It is hardly ever wrong, and hardly ever a fault. The number of graphs is that of the states
-    in use.
+    It is hardly ever wrong, and hardly ever a fault. The number of graphs is that
+    of the states in use.
     """
 
     id = "global-state-change"

@@ -9,39 +9,42 @@ class ModuleAttributeChange(ValueRule):
 
     ## What it finds
 
-    A number or flag on a module (`self.calls`, `self.temperature`) that differs from the
-    compiled one.
+    A number or flag on a module (`self.calls`, `self.temperature`) that differs
+    from the compiled one.
 
     ## Why it recompiles
 
-    Torch takes plain attributes of a module for settings that stay, and compiles them as
-    constants. A counter in `forward` then costs a compile in every call. Torch 2.6 and 2.7 made
-    an int of a module a symbol after its first change; 2.8 and later do not.
+    Torch takes plain attributes of a module for settings that stay, and compiles
+    them as constants. A counter in `forward` then costs a compile in every call.
+    Torch 2.6 and 2.7 made an int of a module a symbol after its first change; 2.8
+    and later do not.
 
     ## Evidence
 
     ```
-    self.calls == 2       # return x * (self.calls / 10)  # program.py:15 in forward (HINT:
-        torch.compile considers integer attributes of the nn.Module to be static. If you are
-        observing recompilation, you might want to make this integer dynamic using
-        torch._dynamo.config.allow_unspec_int_on_nn_module = True, or convert this integer into
-        a tensor.)
+    self.calls == 2       # return x * (self.calls / 10)  # program.py:15 in
+        forward (HINT: torch.compile considers integer attributes of the nn.Module
+        to be static. If you are observing recompilation, you might want to make
+        this integer dynamic using
+        torch._dynamo.config.allow_unspec_int_on_nn_module = True, or convert this
+        integer into a tensor.)
     ```
 
     The hint is there for ints, from 2.8 on.
 
     ## What to do
 
-    - Ints: `TORCH_COMPILE_DYNAMIC_SOURCES="L['self'].calls"`: 3 recompiles -> 0 (torch 2.8,
-      2.11, 2.13, 2.15).
-    - Or make it a tensor, which also serves floats: 3 -> 0 (torch 2.8, 2.11, 2.13, 2.15).
+    - Ints: `TORCH_COMPILE_DYNAMIC_SOURCES="L['self'].calls"`: 3 recompiles -> 0
+      (torch 2.8, 2.11, 2.13, 2.15).
+    - Or make it a tensor, which also serves floats: 3 -> 0 (torch 2.8, 2.11,
+      2.13, 2.15).
 
     ```python
     self.register_buffer("calls", torch.tensor(2))
     ```
 
-    - Torch's own hint, `allow_unspec_int_on_nn_module = True`, leaves one: 3 -> 1 (torch 2.8,
-      2.11, 2.13, 2.15).
+    - Torch's own hint, `allow_unspec_int_on_nn_module = True`, leaves one: 3 -> 1
+      (torch 2.8, 2.11, 2.13, 2.15).
 
     ## Example
 
@@ -53,8 +56,9 @@ class ModuleAttributeChange(ValueRule):
 
     ## When it is wrong
 
-    A flag that is switched once, or `self.training` (train and evaluation have their own
-    graphs), is no fault. Strings, bools and floats on a module are reached by no list.
+    A flag that is switched once, or `self.training` (train and evaluation have
+    their own graphs), is no fault. Strings, bools and floats on a module are
+    reached by no list.
     """
 
     id = "module-attribute-change"

@@ -9,33 +9,34 @@ class ParameterShapeChange(PlainRule[SizeMismatch]):
 
     ## What it finds
 
-    An `nn.Parameter` (of a module, or passed as an argument) with other sizes than the compiled
-    ones.
+    An `nn.Parameter` (of a module, or passed as an argument) with other sizes
+    than the compiled ones.
 
     ## Why it recompiles
 
-    Torch keeps the sizes of parameters constant, also after they have changed: most models
-    never change them. So every new width is a new graph, and so is every module of another
-    width that shares the code.
+    Torch keeps the sizes of parameters constant, also after they have changed:
+    most models never change them. So every new width is a new graph, and so is
+    every module of another width that shares the code.
 
     ## Evidence
 
     ```
-    tensor 'self._parameters['table']' size mismatch at index 1. expected 10, actual 15. Guard
-        failed on a parameter, consider using torch._dynamo.config.force_parameter_static_shapes
-        = False to allow dynamism on parameters.
+    tensor 'self._parameters['table']' size mismatch at index 1. expected 10,
+        actual 15. Guard failed on a parameter, consider using
+        torch._dynamo.config.force_parameter_static_shapes = False to allow
+        dynamism on parameters.
     ```
 
     ## What to do
 
-    - `TORCH_COMPILE_DYNAMIC_SOURCES="L['self']._parameters['table']:1"` (`:1` from 2.13 on;
-      without it before): 2 recompiles -> 0 (torch 2.13, 2.15); without `:1` also 0 (torch 2.8,
-      2.11, 2.13, 2.15).
-    - What torch proposes, `force_parameter_static_shapes = False`, set before the first call: 2
-      -> 1, as the first change still costs a compile. Together with `mark_dynamic(head.table,
-      1)`: 0 (torch 2.13, 2.15).
-    - `mark_dynamic` alone changes nothing on a parameter: 2 -> 2 (torch 2.13, 2.15). An
-      unbacked mark on it is ignored in the same way.
+    - `TORCH_COMPILE_DYNAMIC_SOURCES="L['self']._parameters['table']:1"` (`:1`
+      from 2.13 on; without it before): 2 recompiles -> 0 (torch 2.13, 2.15);
+      without `:1` also 0 (torch 2.8, 2.11, 2.13, 2.15).
+    - What torch proposes, `force_parameter_static_shapes = False`, set before the
+      first call: 2 -> 1, as the first change still costs a compile. Together with
+      `mark_dynamic(head.table, 1)`: 0 (torch 2.13, 2.15).
+    - `mark_dynamic` alone changes nothing on a parameter: 2 -> 2 (torch 2.13,
+      2.15). An unbacked mark on it is ignored in the same way.
 
     ## Example
 
@@ -49,9 +50,9 @@ class ParameterShapeChange(PlainRule[SizeMismatch]):
 
     ## When it is wrong
 
-    Layers of three widths that share one `forward` need three graphs, and those are the fast
-    ones. It is a fault where the number of widths has no bound. Once the parameter is dynamic
-    the next guard may show: diagnose again.
+    Layers of three widths that share one `forward` need three graphs, and those
+    are the fast ones. It is a fault where the number of widths has no bound. Once
+    the parameter is dynamic the next guard may show: diagnose again.
     """
 
     id = "parameter-shape-change"

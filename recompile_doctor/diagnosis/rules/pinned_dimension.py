@@ -9,15 +9,15 @@ class PinnedDimension(SizeRule):
 
     ## What it finds
 
-    A dimension that torch could have kept dynamic (it made a symbol for it), but whose size the
-    program used in a way that only one number fits.
+    A dimension that torch could have kept dynamic (it made a symbol for it), but
+    whose size the program used in a way that only one number fits.
 
     ## Why it recompiles
 
-    While tracing, torch met something that needs the number itself: a Python loop over the
-    size, a comparison with `==`, an operation with a tensor of fixed size, an index into a
-    list. It put the number in the place of the symbol, so each other size needs a graph of its
-    own, for ever.
+    While tracing, torch met something that needs the number itself: a Python loop
+    over the size, a comparison with `==`, an operation with a tensor of fixed
+    size, an index into a list. It put the number in the place of the symbol, so
+    each other size needs a graph of its own, for ever.
 
     ## Evidence
 
@@ -25,21 +25,23 @@ class PinnedDimension(SizeRule):
     tensor 'rows' size mismatch at index 0. expected 4, actual 6
     ```
 
-    The reason looks like that of a dimension that was never dynamic. The difference stands
-    where the entry was compiled: a symbol was created for the size and then replaced by a
-    number (in the text log `set_replacement s77 = 4 (range_refined_to_singleton)`).
+    The reason looks like that of a dimension that was never dynamic. The
+    difference stands where the entry was compiled: a symbol was created for the
+    size and then replaced by a number (in the text log `set_replacement s10 = 4
+    (range_refined_to_singleton)`).
 
     ## What to do
 
-    Take the number out of the program: let a tensor operation do what the loop does, and make
-    constants from the size (`torch.ones(batch.shape[0], 3)`). No mark helps.
+    Take the number out of the program: let a tensor operation do what the loop
+    does, and make constants from the size (`torch.ones(batch.shape[0], 3)`). No
+    mark helps.
 
-    - Measured with the example: 2 recompiles -> 0 (torch 2.8, 2.11, 2.13, 2.15), with the same
-      results.
+    - Measured with the example: 2 recompiles -> 0 (torch 2.8, 2.11, 2.13, 2.15),
+      with the same results.
     - `TORCH_COMPILE_DYNAMIC_SOURCES` changes nothing: 2 -> 2 (torch 2.13, 2.15).
-    - `TORCH_COMPILE_UNBACKED_SOURCES` gives 0 recompiles and is no cure: the loop then breaks
-      the graph instead, and less of the function is compiled (3 graphs and no break before, 1
-      graph and 1 break after) (torch 2.13, 2.15).
+    - `TORCH_COMPILE_UNBACKED_SOURCES` gives 0 recompiles and is no cure: the loop
+      then breaks the graph instead, and less of the function is compiled (3
+      graphs and no break before, 1 graph and 1 break after) (torch 2.13, 2.15).
 
     ## Example
 
@@ -55,8 +57,9 @@ class PinnedDimension(SizeRule):
 
     ## When it is wrong
 
-    If the size takes a few values only, a graph for each is a fair price, and the faster code.
-    If the values have no bound, the recompile limit is reached sooner or later.
+    If the size takes a few values only, a graph for each is a fair price, and the
+    faster code. If the values have no bound, the recompile limit is reached
+    sooner or later.
     """
 
     id = "pinned-dimension"

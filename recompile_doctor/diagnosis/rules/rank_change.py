@@ -9,12 +9,13 @@ class RankChange(PlainRule[RankMismatch]):
 
     ## What it finds
 
-    An argument that comes with two dimensions in one call and with three in another.
+    An argument that comes with two dimensions in one call and with three in
+    another.
 
     ## Why it recompiles
 
-    The number of dimensions decides what every operation does, so it is part of the graph. No
-    mark and no list makes it vary.
+    The number of dimensions decides what every operation does, so it is part of
+    the graph. No mark and no list makes it vary.
 
     ## Evidence
 
@@ -24,14 +25,15 @@ class RankChange(PlainRule[RankMismatch]):
 
     ## What to do
 
-    Bring the tensor to one number of dimensions before the call, and mark the dimension that
-    varies from then on:
+    Bring the tensor to one number of dimensions before the call, and mark the
+    dimension that varies from then on:
 
-    - `image.reshape(-1, image.shape[-1])` and `mark_dynamic(image, 0)`: 1 recompile -> 0 (torch
-      2.8, 2.11, 2.13, 2.15).
-    - The reshape alone: 1 -> 1, since the number of rows now varies (torch 2.13, 2.15).
-    - Adding a dimension of 1 (`image[None]`) is no cure: 1 -> 1, since a size of 1 has a graph
-      of its own (torch 2.13, 2.15) (see zero-one-specialization).
+    - `image.reshape(-1, image.shape[-1])` and `mark_dynamic(image, 0)`: 1
+      recompile -> 0 (torch 2.8, 2.11, 2.13, 2.15).
+    - The reshape alone: 1 -> 1, since the number of rows now varies (torch 2.13,
+      2.15).
+    - Adding a dimension of 1 (`image[None]`) is no cure: 1 -> 1, since a size of
+      1 has a graph of its own (torch 2.13, 2.15) (see zero-one-specialization).
 
     ## Example
 
@@ -45,8 +47,9 @@ class RankChange(PlainRule[RankMismatch]):
 
     ## When it is wrong
 
-    A function that is meant for single items and for batches gets one graph for each. That is
-    two, and not a growing number: leave it if you can afford two compiles.
+    A function that is meant for single items and for batches gets one graph for
+    each. That is two, and not a growing number: leave it if you can afford two
+    compiles.
     """
 
     id = "rank-change"

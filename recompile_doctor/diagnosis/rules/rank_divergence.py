@@ -14,30 +14,33 @@ class RankDivergence(Rule):
 
     ## What it finds
 
-    A function that was recompiled more often in one rank of a distributed program than in
-    another.
+    A function that was recompiled more often in one rank of a distributed program
+    than in another.
 
     ## Why it recompiles
 
-    Ranks see other data: other lengths, an empty part, another branch. Each compiles for
-    itself. They meet in collective operations, so while one compiles the others wait; a long
-    compile can run into the time-out of the process group.
+    Ranks see other data: other lengths, an empty part, another branch. Each
+    compiles for itself. They meet in collective operations, so while one compiles
+    the others wait; a long compile can run into the time-out of the process
+    group.
 
     ## Evidence
 
     ```
-    [rank1]: tensor 'rows' size mismatch at index 0. expected 6, actual 9
+    tensor 'rows' size mismatch at index 0. expected 6, actual 9
     ```
 
-    The recompiles of the rank that has most of them are the evidence; the finding lists the
-    counts of all. A log of one rank only cannot show it.
+    This line stands in the log of rank 1 alone.
+
+    The recompiles of the rank that has most of them are the evidence; the finding
+    lists the counts of all ranks. A log of one rank only cannot show it.
 
     ## What to do
 
     Cure the cause on the rank that recompiles, in all ranks alike:
 
-    - Measured with the example: `mark_dynamic(rows, 0)` on both ranks takes the recompiles of
-      rank 1 from 1 to 0 (torch 2.13, 2.15).
+    - Measured with the example: `mark_dynamic(rows, 0)` on both ranks takes the
+      recompiles of rank 1 from 1 to 0 (torch 2.13, 2.15).
 
     ## Example
 
@@ -49,8 +52,8 @@ class RankDivergence(Rule):
 
     ## When it is wrong
 
-    Ranks that do different work on purpose (pipeline stages) compile differently. Only
-    functions of the same name and file are compared.
+    Ranks that do different work on purpose (pipeline stages) compile differently.
+    Only functions of the same name and file are compared.
     """
 
     id = "rank-divergence"
@@ -91,7 +94,6 @@ class RankDivergence(Rule):
             ),
             confidence=Confidence.OBSERVED,
             disposition=Disposition.FIXABLE,
-            values=tuple(f"rank {rank}: {count}" for rank, count in by_rank.items()),
             recompiles=tuple(ref_of(each) for each in alone),
             location=definition(frame),
         )

@@ -19,13 +19,14 @@ class RecompileLimitHit(Rule):
 
     ## What it finds
 
-    A function that reached `recompile_limit` (8 graphs by default), or the accumulated limit.
+    A function that reached `recompile_limit` (8 graphs by default), or the
+    accumulated limit.
 
     ## Why it recompiles
 
-    It no longer does, which is the trouble. Calls that no cached graph fits run without
-    torch.compile, and the log says nothing of them: counts stop growing although the cause goes
-    on.
+    It no longer does, which is the trouble. Calls that no cached graph fits run
+    without torch.compile, and the log says nothing of them: counts stop growing
+    although the cause goes on.
 
     ## Evidence
 
@@ -39,14 +40,15 @@ class RecompileLimitHit(Rule):
 
     ## What to do
 
-    Cure the cause of the recompiles before: it is the finding for the same function. Then run
-    again, as the limit hid what would have come after it.
+    Cure the cause of the recompiles before: it is the finding for the same
+    function. Then run again, as the limit hid what would have come after it.
 
-    - Measured with the example: a bool in place of the whole label takes 2 recompiles and a
-      limit hit to 1 recompile and none (torch 2.8, 2.11, 2.13, 2.15).
-    - A higher limit shows the whole cost and cures nothing: with 16 the example has 4
-      recompiles (torch 2.13, 2.15). Use it to diagnose, or where the number of graphs is known
-      and wanted.
+    - Measured with the example: a bool in place of the whole label takes 2
+      recompiles and a limit hit to 1 recompile and none (torch 2.8, 2.11, 2.13,
+      2.15).
+    - A higher limit shows the whole cost and cures nothing: with 16 the example
+      has 4 recompiles (torch 2.13, 2.15). Use it to diagnose, or where the number
+      of graphs is known and wanted.
 
     ## Example
 
@@ -56,7 +58,8 @@ class RecompileLimitHit(Rule):
 
     ## When it is wrong
 
-    A limit that was set low on purpose, to run rare inputs eagerly, does what it should.
+    A limit that was set low on purpose, to run rare inputs eagerly, does what it
+    should.
     """
 
     id = "recompile-limit-hit"

@@ -18,7 +18,7 @@ _Key = tuple[str, str | None, int]
 
 
 class ResumeFunctionChurn(Rule):
-    """The code after a graph break recompiles: without the break it would not be on its own.
+    """The code after a graph break recompiles, on its own because of the break.
 
     ## What it finds
 
@@ -26,9 +26,10 @@ class ResumeFunctionChurn(Rule):
 
     ## Why it recompiles
 
-    After a break the rest of the function is compiled by itself, with guards on everything that
-    is alive there: locals, and values on the stack, which torch calls `___stack0`, `___stack1`.
-    What a call that was not traced returns is new in each call, and no caller can mark it.
+    After a break the rest of the function is compiled by itself, with guards on
+    everything that is alive there: locals, and values on the stack, which torch
+    calls `___stack0`, `___stack1`. What a call that was not traced returns is new
+    in each call, and no caller can mark it.
 
     ## Evidence
 
@@ -37,19 +38,20 @@ class ResumeFunctionChurn(Rule):
         tensor '___stack0' size mismatch at index 0. expected 5, actual 9
     ```
 
-    The cause of each recompile has a finding of its own; this one tells that they hang on one
-    break.
+    The cause of each recompile has a finding of its own; this one tells that they
+    hang on one break.
 
     ## What to do
 
-    - Take the break away: do what cannot be traced outside, and pass the result. In the example
-      this leaves 3 recompiles, as the lengths still vary, but they can be marked now: with
-      `mark_unbacked(tokens, 0)` 3 recompiles and 1 break -> 0 and 0 (torch 2.8, 2.11, 2.13,
-      2.15).
+    - Take the break away: do what cannot be traced outside, and pass the result.
+      In the example this leaves 3 recompiles, as the lengths still vary, but they
+      can be marked now: with `mark_unbacked(tokens, 0)` 3 recompiles and 1 break
+      -> 0 and 0 (torch 2.8, 2.11, 2.13, 2.15). (Torch 2.8 and 2.11 start from 8
+      recompiles: they also guard on the text.)
     - Or leave the break and mark the stack value, which only the environment can:
-      `TORCH_COMPILE_UNBACKED_SOURCES="L['___stack0']:0"` (2.13 and later; before without `:0`):
-      3 -> 0 (torch 2.13, 2.15). Such an entry names no function: it hits the first stack value
-      of every resume function.
+      `TORCH_COMPILE_UNBACKED_SOURCES="L['___stack0']:0"` (2.13 and later): 3 -> 0
+      (torch 2.13, 2.15). Such an entry names no function: it hits the first stack
+      value of every resume function.
 
     ## Example
 
@@ -61,8 +63,9 @@ class ResumeFunctionChurn(Rule):
 
     ## When it is wrong
 
-    Recompiles in a resume function can have causes that have nothing to do with the break; they
-    would be there in the whole function, too. See what the other findings say of them.
+    Recompiles in a resume function can have causes that have nothing to do with
+    the break; they would be there in the whole function, too. See what the other
+    findings say of them.
     """
 
     id = "resume-function-churn"
@@ -92,10 +95,10 @@ class ResumeFunctionChurn(Rule):
         place = examination.breaks.at(file, line)
         times = len(causes)
         again = "once" if times == 1 else f"{times} times"
-        kind = place.first.kind.splitlines()[0] if place and place.first else None
+        kind = place.title if place else ""
         cause_of_break = f" The break: {kind}." if kind else ""
         known = [cause.recompile.seconds for cause in causes if cause.recompile.seconds is not None]
-        cost = f" ({sum(known):.2f} s, counted with the causes below)" if known else ""
+        cost = f" ({sum(known):.2f} s, counted with their causes)" if known else ""
         return Finding(
             rule=self.id,
             title=self.title,

@@ -18,12 +18,14 @@ class StrideChange(RecompileRule):
 
     ## What it finds
 
-    A tensor of the right sizes, but with another memory layout than the one that was compiled.
+    A tensor of the right sizes, but with another memory layout than the one that
+    was compiled.
 
     ## Why it recompiles
 
-    Kernels are written for a layout, so strides are guarded. A transposed, expanded or sliced
-    tensor and one in another memory format have the same sizes and other strides.
+    Kernels are written for a layout, so strides are guarded. A transposed,
+    expanded or sliced tensor and one in another memory format have the same sizes
+    and other strides.
 
     ## Evidence
 
@@ -31,12 +33,13 @@ class StrideChange(RecompileRule):
     tensor 'matrix' stride mismatch at index 0. expected 4, actual 1
     ```
 
-    Torch checks sizes first: a call in which both differ is reported as a change of size.
+    Torch checks sizes first: a call in which both differ is reported as a change
+    of size.
 
     ## What to do
 
-    Bring the tensor into one layout before the call: `matrix.contiguous()`, or for images
-    `.contiguous(memory_format=torch.channels_last)`. It copies where the layout differs.
+    Bring the tensor into one layout before the call: `matrix.contiguous()`. It
+    copies where the layout differs.
 
     - Measured with the example: 1 recompile -> 0 (torch 2.8, 2.11, 2.13, 2.15).
     - `dynamic=True` does not help: 1 -> 1 (torch 2.13, 2.15).
@@ -50,8 +53,9 @@ class StrideChange(RecompileRule):
 
     ## When it is wrong
 
-    Two layouts that come again and again have two graphs, each the faster for its layout. A
-    copy in every call can cost more than one compile: measure the call, not the compile.
+    Two layouts that come again and again have two graphs, each the faster for its
+    layout. A copy in every call can cost more than one compile: measure the call,
+    not the compile.
     """
 
     id = "stride-change"

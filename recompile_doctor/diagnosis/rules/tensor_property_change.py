@@ -6,16 +6,17 @@ from recompile_doctor.model.reason import TensorPropertyMismatch
 
 
 class TensorPropertyChange(PlainRule[TensorPropertyMismatch]):
-    """A tensor came with another dtype, device, requires_grad, layout, class or dispatch keys.
+    """A tensor came with another dtype, device, layout, class or need of gradients.
 
     ## What it finds
 
-    An argument whose dtype, device, need of gradients, layout or class is not the compiled one.
+    An argument whose dtype, device, need of gradients, layout or class is not the
+    compiled one.
 
     ## Why it recompiles
 
-    Kernels, the type of the result, and whether there is a backward graph depend on these
-    properties.
+    Kernels, the type of the result, and whether there is a backward graph depend
+    on these properties.
 
     ## Evidence
 
@@ -26,12 +27,14 @@ class TensorPropertyChange(PlainRule[TensorPropertyMismatch]):
 
     ## What to do
 
-    Such recompiles are mostly what the program asks for, and are counted apart as expected.
-    Where they are an accident (a `numpy` array of doubles, a tensor left on another device, an
-    input that wants gradients only because a test made it so), convert it before the call.
+    Such recompiles are mostly what the program asks for, and are counted apart as
+    expected. Where they are an accident (a `numpy` array of doubles, a tensor
+    left on another device, an input that wants gradients only because a test made
+    it so), convert it before the call.
 
-    - Measured with the example: one dtype for all calls takes 2 recompiles to 1, and
-      `.detach()` in addition to 0 (torch 2.13, 2.15). Detached inputs get no gradients.
+    - Measured with the example: one dtype for all calls takes 2 recompiles to 1,
+      and `.detach()` in addition to 0 (torch 2.13, 2.15). Detached inputs get no
+      gradients.
 
     ## Example
 
@@ -42,9 +45,9 @@ class TensorPropertyChange(PlainRule[TensorPropertyMismatch]):
 
     ## When it is wrong
 
-    Mixed precision, training and inference in one process, and tests over several dtypes need
-    these graphs. It is a fault when the number of graphs keeps growing, which properties alone
-    cannot do.
+    Mixed precision, training and inference in one process, and tests over several
+    dtypes need these graphs. It is a fault when the number of graphs keeps
+    growing, which properties alone cannot do.
     """
 
     id = "tensor-property-change"

@@ -19,14 +19,16 @@ class TypeChange(PlainRule[TypeMismatch]):
 
     ```
     ___check_type_id(sides, 140628413739840), type=<class 'list'> # return
-        torch.cat([side.relu() for side in sides])  # program.py:8 in join (HINT: type list)
+        torch.cat([side.relu() for side in sides])  # program.py:8 in join (HINT:
+        type list)
     ```
 
     ## What to do
 
     Convert before the call, so that the function always sees one type:
 
-    - Measured with the example: `join(list(sides))`: 1 recompile -> 0 (torch 2.13, 2.15).
+    - Measured with the example: `join(list(sides))`: 1 recompile -> 0 (torch
+      2.13, 2.15).
 
     ## Example
 
@@ -37,7 +39,8 @@ class TypeChange(PlainRule[TypeMismatch]):
 
     ## When it is wrong
 
-    An argument that may be None asks for two graphs, and that is what it gets: nothing to do.
+    An argument that may be None asks for two graphs, and that is what it gets:
+    nothing to do.
     """
 
     id = "type-change"

@@ -19,15 +19,16 @@ class UnmarkedDynamicDim(RecompileRule):
 
     ## What it finds
 
-    A dimension that torch compiled for one size and that then had another one, both of 2 or
-    more.
+    A dimension that torch compiled for one size and that then had another one,
+    both of 2 or more.
 
     ## Why it recompiles
 
-    Torch compiles the sizes of the first call as constants. When one of them differs later, it
-    compiles again and makes that dimension dynamic ("automatic dynamic"). The second graph then
-    serves all sizes of 2 and more. Each dimension that starts to vary at another call costs one
-    compile of its own; with `dynamic=False` every new size costs one.
+    Torch compiles the sizes of the first call as constants. When one of them
+    differs later, it compiles again and makes that dimension dynamic ("automatic
+    dynamic"). The second graph then serves all sizes of 2 and more. Each
+    dimension that starts to vary at another call costs one compile of its own;
+    with `dynamic=False` every new size costs one.
 
     ## Evidence
 
@@ -35,8 +36,9 @@ class UnmarkedDynamicDim(RecompileRule):
     tensor 'signal' size mismatch at index 1. expected 14, actual 9
     ```
 
-    Torch names the first dimension that differs and stops there. Where the log has the sizes of
-    all inputs (a TORCH_TRACE log), others that changed in the same call are shown as inferred.
+    Torch names the first dimension that differs and stops there. Where the log
+    has the sizes of all inputs (a TORCH_TRACE log), others that changed in the
+    same call are shown as inferred.
 
     ## What to do
 
@@ -46,15 +48,17 @@ class UnmarkedDynamicDim(RecompileRule):
     torch._dynamo.mark_dynamic(signal, 1)
     ```
 
-    or, without touching the program, `TORCH_COMPILE_DYNAMIC_SOURCES="L['signal']:1"` from torch
-    2.13 on and `"L['signal']"` before (2.7 and later).
+    or, without touching the program,
+    `TORCH_COMPILE_DYNAMIC_SOURCES="L['signal']:1"` from torch 2.13 on and
+    `"L['signal']"` before (2.7 and later).
 
-    - Measured with the example: 1 recompile -> 0 with the mark (torch 2.8, 2.11, 2.13, 2.15),
-      with the variable for the whole tensor (torch 2.8, 2.11, 2.13, 2.15), and with `:1` (torch
-      2.13, 2.15). On 2.8 and 2.11 the entry with `:1` does nothing: 1 -> 1.
-    - `torch.compile(..., dynamic=True)` also gives 1 -> 0 (torch 2.13, 2.15), but makes every
-      dimension of every input dynamic, and equal sizes get tied together (see
-      equal-sizes-guard).
+    - Measured with the example: 1 recompile -> 0 with the mark (torch 2.8, 2.11,
+      2.13, 2.15), with the variable for the whole tensor (torch 2.8, 2.11, 2.13,
+      2.15), and with `:1` (torch 2.13, 2.15). On 2.8 and 2.11 the entry with `:1`
+      does nothing: 1 -> 1.
+    - `torch.compile(..., dynamic=True)` also gives 1 -> 0 (torch 2.13, 2.15), but
+      makes every dimension of every input dynamic, and equal sizes get tied
+      together (see equal-sizes-guard).
 
     ## Example
 
@@ -67,10 +71,10 @@ class UnmarkedDynamicDim(RecompileRule):
 
     ## When it is wrong
 
-    It is a one-off in most programs, and shown as such: the second compile makes the dimension
-    dynamic and no later size costs anything. Marking it saves that one compile and no more. If
-    the program itself needs one size, `mark_dynamic` raises an error (see
-    violated-dynamic-mark).
+    It is a one-off in most programs, and shown as such: the second compile makes
+    the dimension dynamic and no later size costs anything. Marking it saves that
+    one compile and no more. If the program itself needs one size, `mark_dynamic`
+    raises an error (see violated-dynamic-mark).
     """
 
     id = "unmarked-dynamic-dim"
@@ -93,7 +97,7 @@ class UnmarkedDynamicDim(RecompileRule):
             f"and then was {change.actual}",
             why=_WHY,
             values=(str(change.expected), str(change.actual)),
-            location=size_location(source, dim, cause, examination.run),
+            location=size_location(source, dim, cause, examination.uses),
             observed=change.observed,
         )
 

@@ -8,6 +8,7 @@ from recompile_doctor.diagnosis.finding import (
     Disposition,
     Finding,
     LocationRole,
+    Severity,
     UserLocation,
 )
 from recompile_doctor.diagnosis.locate import definition
@@ -28,26 +29,28 @@ class ViolatedDynamicMark(Rule):
 
     ## Why it recompiles
 
-    It does not compile at all: `mark_dynamic` is a promise that torch checks, and when the size
-    turns out to be a constant, torch raises ConstraintViolationError.
+    It does not compile at all: `mark_dynamic` is a promise that torch checks, and
+    when the size turns out to be a constant, torch raises
+    ConstraintViolationError.
 
     ## Evidence
 
     ```
-    You marked L['batch'].size()[0] as dynamic but your code specialized it to be a constant
-        (6). If you're using mark_dynamic, either remove it or use maybe_mark_dynamic. ...
+    You marked L['batch'].size()[0] as dynamic but your code specialized it to be
+        a constant (6). If you're using mark_dynamic, either remove it or use
+        maybe_mark_dynamic. ...
     ```
 
     The text log of 2.6 and 2.7 does not name the function.
 
     ## What to do
 
-    - Take the constant out of the program: `torch.ones(batch.shape[0], 3)` in place of
-      `torch.ones(6, 3)`: the error is gone and the graph is dynamic (torch 2.8, 2.11, 2.13,
-      2.15).
-    - `torch._dynamo.maybe_mark_dynamic(batch, 0)` is a wish and not a promise: the error is
-      gone (torch 2.8, 2.11, 2.13, 2.15), and the dimension is a constant (see
-      pinned-dimension).
+    - Take the constant out of the program: `torch.ones(batch.shape[0], 3)` in
+      place of `torch.ones(6, 3)`: the error is gone and the graph is dynamic
+      (torch 2.8, 2.11, 2.13, 2.15).
+    - `torch._dynamo.maybe_mark_dynamic(batch, 0)` is a wish and not a promise:
+      the error is gone (torch 2.8, 2.11, 2.13, 2.15), and the dimension is a
+      constant (see pinned-dimension).
 
     ## Example
 
@@ -59,8 +62,8 @@ class ViolatedDynamicMark(Rule):
 
     ## When it is wrong
 
-    It is never a false alarm: torch raised the error. A program that catches it goes on without
-    a compiled function.
+    It is never a false alarm: torch raised the error. A program that catches it
+    goes on without a compiled function.
     """
 
     id = "violated-dynamic-mark"
@@ -100,6 +103,7 @@ class ViolatedDynamicMark(Rule):
             evidence=tuple(evidence_at(each.origin, each.message) for each in violations[:5]),
             confidence=Confidence.OBSERVED,
             disposition=Disposition.FIXABLE,
+            severity=Severity.HIGH,
             values=() if first.value is None else (first.value,),
             location=UserLocation(stack[-1], LocationRole.ASKED) if stack else definition(frame),
         )

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from recompile_doctor.events.decoders.record import Envelope, Frame, TraceRecord
+from recompile_doctor.events.user_code import user_frames
 from recompile_doctor.events.vocabulary import Event, SymbolCreated
 
 
@@ -42,4 +43,6 @@ def decode(record: TraceRecord) -> Iterator[Event]:
         value_range=record.text(body.vr),
         user_stack=record.stack(body.user_stack),
         torch_frame=record.asking_frame(body.stack),
+        # The Python stack of the tracer: the traced program itself is not on it.
+        callers=user_frames(record.stack(body.stack)),
     )

@@ -62,6 +62,9 @@ def _start_probe(torch_logging: ModuleType) -> None:
     torch_logs = import_module(name + ".torch_logs")
     logs = torch_logs.install(torch_logging, note=_note, on_dynamo=snapshot.write_early)
     snapshot.install(logs, note=_note)
+    prescription = os.environ.get("RECOMPILE_DOCTOR_PRESCRIPTION")
+    if prescription:
+        import_module(name + ".marks").install(prescription, note=_note)
 
 
 class _WaitForTorch:

@@ -1,0 +1,380 @@
+"""Prescriptions for a terminal, as Markdown and as JSON; docs/suggest.schema.json describes it."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from recompile_doctor.diagnosis.finding import Finding
+from recompile_doctor.prescription.environment import Shell, environment_for, lines_for
+from recompile_doctor.prescription.marks import Advice, Mark, Prescription
+from recompile_doctor.prescription.reach import Reach, reach_of
+from recompile_doctor.prescription.rendering import Rendering, frame_words
+from recompile_doctor.reports import words
+from recompile_doctor.reports.json_report import valid_text
+from recompile_doctor.reports.layout import Page, ends, page_for, print_lines, wrapped
+from recompile_doctor.reports.markdown import code, prose
+from recompile_doctor.torch_compat import TorchFeatures
+from recompile_doctor.version import VERSION
+
+# 1: the first.
+FORMAT_VERSION = 1
+
+_INDENT = 3
+_MOST_EXPLAINED = 6
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestDocument:
+    """All that is suggested for one run.
+
+    ``target_torch`` is the release that the forms are for; ``target_assumed`` tells that neither
+    the log nor the user named it. ``recompiles`` are those that the log holds, ``sources`` all
+    names of inputs in it.
+    """
+
+    subject: str
+    target_torch: str
+    target_assumed: bool
+    features: TorchFeatures
+    sources: tuple[str, ...]
+    recompiles: int
+    limit_hits: int
+    renderings: tuple[Rendering, ...]
+    findings: tuple[Finding, ...]
+    expected: tuple[Finding, ...]
+
+    @property
+    def advice(self) -> tuple[Advice, ...]:
+        """Return all advice, each once, in order."""
+        found = [each for one in self.renderings for each in one.prescription.advice]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """Return whether neither marks nor flags nor a rewrite are suggested."""
+        return not self.renderings
+
+
+def headline(document: SuggestDocument) -> str:
+    """Return the one sentence that says what is suggested."""
+    if document.nothing_to_do:
+        if not document.recompiles:
+            return "Nothing to do: nothing recompiled."
+        return (
+            "Nothing to do: "
+            + words.counted(document.recompiles, "recompile")
+            + ", each expected or a one-off."
+        )
+    count = sum(1 for each in document.renderings if _changes(each.prescription))
+    recompiles = words.counted(document.recompiles, "recompile")
+    if not count:
+        return f"{recompiles}; no mark or flag helps: the program itself is to be changed."
+    return f"{recompiles}; {words.counted(count, 'prescription')}, the most plausible first."
+
+
+def _changes(prescription: Prescription) -> bool:
+    return bool(prescription.marks or prescription.flags)
+
+
+def estimate(document: SuggestDocument, prescription: Prescription) -> str:
+    """Return what is expected to be left, marked as an estimate."""
+    after = prescription.estimated_recompiles_after
+    left = "?" if after is None else str(after)
+    return f"recompiles {document.recompiles} -> {left}, estimated, {prescription.status.value}"
+
+
+def pasted_lines(document: SuggestDocument, rendering: Rendering, shell: Shell) -> tuple[str, ...]:
+    """Return the lines to paste: those of the marks that no call expresses, or of all.
+
+    A prescription with groups or bounds is meant to be written as calls, so that only the rest
+    of it is set as variables.
+    """
+    variables: Mapping[str, str] = rendering.environment.variables
+    if in_code(rendering):
+        marks = [each for each in rendering.prescription.marks if reach_of(each) is Reach.LIST]
+        variables = environment_for(
+            marks, rendering.prescription.flags, document.features, document.sources
+        ).variables
+    return tuple(lines_for(variables, shell))
+
+
+def in_code(rendering: Rendering) -> bool:
+    """Return whether a prescription needs calls in the program to say what it says."""
+    return any(
+        each.shape_group is not None or each.minimum is not None or each.maximum is not None
+        for each in rendering.prescription.marks
+    )
+
+
+def print_suggestions(
+    document: SuggestDocument, console: Console, *, base: Path | None = None
+) -> None:
+    """Print the prescriptions to ``console``; a line to paste is never wrapped."""
+    page = page_for(console, base, quote_source=True)
+    print_lines(page, _lines(document, page))
+
+
+def _lines(document: SuggestDocument, page: Page) -> Iterator[Text]:
+    yield from wrapped(page, headline(document), "bold green" if document.nothing_to_do else "bold")
+    if document.target_assumed:
+        yield from wrapped(
+            page,
+            f"The log does not say which torch it comes from; written for {document.target_torch}. "
+            "Give another with --target-torch.",
+            "yellow",
+        )
+    number = 0
+    risks: dict[str, int] = {}
+    for rendering in document.renderings:
+        if _changes(rendering.prescription):
+            number += 1
+            yield from _prescription(document, rendering, number, page)
+            yield from _risks(rendering.prescription, number, risks, page)
+    yield from _advice(document, page)
+    yield from _expected(document, page)
+    yield from _next(document, page)
+
+
+def _prescription(
+    document: SuggestDocument, rendering: Rendering, number: int, page: Page
+) -> Iterator[Text]:
+    prescription = rendering.prescription
+    yield Text()
+    title = Text.assemble(
+        (f"{number}. ", "cyan"), (f"{prescription.id}", "bold cyan"), (f": {prescription.title}")
+    )
+    yield from ends(page, title, Text(estimate(document, prescription), "dim"), hanging=_INDENT)
+    yield from _explains(document, prescription, page)
+    lines = pasted_lines(document, rendering, Shell.SH)
+    for line in lines:
+        yield Text(" " * _INDENT + page.safe(line), "bold")
+    if in_code(rendering):
+        for group in rendering.calls:
+            where = page.name(frame_words(group.frame), page.width - 30)
+            yield Text.assemble(" " * _INDENT, "before each call of ", (where, "bold"), ":")
+            for call in group.calls:
+                yield Text(" " * (2 * _INDENT) + page.safe(call), "bold")
+    elif rendering.environment_loses:
+        loses = page.safe("; ".join(rendering.environment_loses))
+        text = Text.assemble(("the variables do not say: ", "dim"), loses)
+        yield from wrapped(page, text, indent=_INDENT, hanging=2)
+    for setting in rendering.environment.code_flags:
+        yield Text(" " * _INDENT + page.safe(f"{setting.name} = {setting.value!r}"), "bold")
+
+
+def _risks(
+    prescription: Prescription, number: int, shown: dict[str, int], page: Page
+) -> Iterator[Text]:
+    """Yield each risk in full where it comes first, and a word about it later."""
+    earlier = {shown[each] for each in prescription.risks if each in shown}
+    if earlier:
+        numbers = ", ".join(map(str, sorted(earlier)))
+        yield Text.assemble(" " * _INDENT, ("risk: ", "yellow"), f"as for {numbers}")
+    for risk in prescription.risks:
+        if risk not in shown:
+            shown[risk] = number
+            text = Text.assemble(("risk: ", "yellow"), page.safe(risk))
+            yield from wrapped(page, text, indent=_INDENT, hanging=2)
+
+
+def _explains(document: SuggestDocument, prescription: Prescription, page: Page) -> Iterator[Text]:
+    explained = [each for each in document.findings if each.id in prescription.explains]
+    named = dict.fromkeys(words.place(each) or each.title for each in explained)
+    shown = [page.safe(each) for each in list(named)[:_MOST_EXPLAINED]]
+    if len(named) > len(shown):
+        shown.append(f"{len(named) - len(shown)} more")
+    if shown:
+        text = Text.assemble(("for: ", "dim"), ", ".join(shown))
+        yield from wrapped(page, text, indent=_INDENT, hanging=2)
+
+
+def _advice(document: SuggestDocument, page: Page) -> Iterator[Text]:
+    if not document.advice:
+        return
+    yield Text()
+    yield Text("To rewrite", "bold underline")
+    for first, others in _by_kind(document):
+        yield Text()
+        yield from wrapped(page, Text.assemble((first.rule, "bold cyan")))
+        yield from wrapped(page, page.safe(first.text), indent=_INDENT)
+        if others:
+            yield from wrapped(
+                page, page.safe(f"The same for {', '.join(others)}."), indent=_INDENT
+            )
+        for line in first.example.rstrip("\n").split("\n") if first.example else ():
+            yield Text(" " * (2 * _INDENT) + page.safe(line), "dim")
+
+
+def _by_kind(document: SuggestDocument) -> list[tuple[Advice, list[str]]]:
+    """Return the advice of each kind once, with the places of the findings that share it."""
+    places = {each.id: words.place(each) for each in document.findings}
+    groups: dict[tuple[str, str], list[Advice]] = {}
+    for each in document.advice:
+        groups.setdefault((each.rule, each.example), []).append(each)
+    made = []
+    for first, *others in groups.values():
+        named = dict.fromkeys(places.get(each.finding, "") for each in others)
+        made.append((first, [each for each in named if each]))
+    return made
+
+
+def _expected(document: SuggestDocument, page: Page) -> Iterator[Text]:
+    if not document.expected:
+        return
+    yield Text()
+    yield Text("Expected, nothing to change", "bold underline")
+    for finding in document.expected:
+        yield from wrapped(page, page.safe(expected_text(finding)), indent=_INDENT, hanging=2)
+
+
+def expected_text(finding: Finding) -> str:
+    """Return how many graphs a program with such variants has."""
+    where = words.place(finding)
+    subject = f"{finding.title} ({where})" if where else finding.title
+    graphs = len({ref.key for ref in finding.recompiles}) + 1
+    return f"expected: {graphs} graphs of {frame_words(finding.frame)}: {subject}"
+
+
+def _next(document: SuggestDocument, page: Page) -> Iterator[Text]:
+    first = next(
+        (each.prescription for each in document.renderings if _changes(each.prescription)), None
+    )
+    if first is None:
+        return
+    yield Text()
+    yield Text("Nothing of this is verified. Try it without touching the program:", "bold")
+    yield Text(
+        f"  recompile-doctor suggest --id {first.id} --format yaml --output prescription.yaml",
+        "bold",
+    )
+    yield Text("  recompile-doctor run --prescription prescription.yaml PROGRAM", "bold")
+
+
+# Markdown
+
+
+def suggestions_markdown(document: SuggestDocument) -> str:
+    """Return the prescriptions as GitHub's Markdown."""
+    return "\n\n".join(_blocks(document)) + "\n"
+
+
+def _blocks(document: SuggestDocument) -> Iterator[str]:
+    yield f"**{prose(headline(document))}**"
+    if document.target_assumed:
+        yield prose(f"The log does not name its torch; written for {document.target_torch}.")
+    for rendering in document.renderings:
+        if _changes(rendering.prescription):
+            yield from _markdown_prescription(document, rendering)
+    for first, others in _by_kind(document):
+        same = f" The same for {', '.join(map(code, others))}." if others else ""
+        yield f"**Rewrite** ({code(first.rule)}): {prose(first.text)}{same}"
+        if first.example:
+            yield code_block(first.example, "python")
+    if document.expected:
+        yield "\n".join(f"- {prose(expected_text(each))}" for each in document.expected)
+
+
+def _markdown_prescription(document: SuggestDocument, rendering: Rendering) -> Iterator[str]:
+    prescription = rendering.prescription
+    yield f"### {code(prescription.id)}: {prose(prescription.title)}"
+    yield prose(estimate(document, prescription))
+    lines = pasted_lines(document, rendering, Shell.SH)
+    if lines:
+        yield code_block("\n".join(lines), "sh")
+    calls = [
+        "\n".join([f"# before each call of {frame_words(group.frame)}", *group.calls])
+        for group in rendering.calls
+    ]
+    if calls and in_code(rendering):
+        yield code_block("\n".join(calls), "python")
+    settings = [f"{each.name} = {each.value!r}" for each in rendering.environment.code_flags]
+    if settings:
+        yield code_block("\n".join(settings), "python")
+    notes = [f"- risk: {prose(each)}" for each in prescription.risks]
+    if rendering.environment_loses and not in_code(rendering):
+        lost = prose("; ".join(rendering.environment_loses))
+        notes.insert(0, f"- the variables do not say: {lost}")
+    if notes:
+        yield "\n".join(notes)
+
+
+def code_block(text: str, language: str) -> str:
+    """Return lines as a block of code that nothing in them can end."""
+    lines = "\n".join(words.visible(line) for line in text.rstrip("\n").split("\n"))
+    longest = max((len(each) for each in re.findall("`+", lines)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{lines}\n{fence}"
+
+
+# JSON
+
+
+def suggestions_json(document: SuggestDocument) -> str:
+    """Return the prescriptions as indented JSON."""
+    content = {
+        "format_version": FORMAT_VERSION,
+        "tool_version": VERSION,
+        "target_torch": document.target_torch,
+        "target_assumed": document.target_assumed,
+        "recompiles": document.recompiles,
+        "prescriptions": [_prescription_json(each) for each in document.renderings],
+        "expected": [
+            {"finding": each.id, "graphs": len({ref.key for ref in each.recompiles}) + 1}
+            for each in document.expected
+        ],
+    }
+    encoded = msgspec.json.encode(valid_text(content))
+    return msgspec.json.format(encoded, indent=2).decode() + "\n"
+
+
+def _prescription_json(rendering: Rendering) -> dict[str, Any]:
+    prescription = rendering.prescription
+    return {
+        "id": prescription.id,
+        "title": prescription.title,
+        "marks": [mark_json(each) for each in prescription.marks],
+        "config": {each.name: each.value for each in prescription.flags},
+        "advice": [
+            {"rule": each.rule, "finding": each.finding, "text": each.text, "example": each.example}
+            for each in prescription.advice
+        ],
+        "environment": dict(rendering.environment.variables),
+        "environment_loses": list(rendering.environment_loses),
+        "calls": [
+            {
+                "function": None if each.frame is None else each.frame.function,
+                "file": None if each.frame is None else each.frame.file,
+                "line": None if each.frame is None else each.frame.line,
+                "calls": list(each.calls),
+            }
+            for each in rendering.calls
+        ],
+        "patch": None,
+        "explains": list(prescription.explains),
+        "estimated_recompiles_after": prescription.estimated_recompiles_after,
+        "risks": list(prescription.risks),
+        "status": prescription.status.value,
+    }
+
+
+def mark_json(mark: Mark) -> dict[str, Any]:
+    """Return one mark as JSON has it."""
+    frame = mark.frame
+    return {
+        "source": mark.source,
+        "dim": mark.dim,
+        "kind": mark.kind.value,
+        "shape_group": mark.shape_group,
+        "min": mark.minimum,
+        "max": mark.maximum,
+        "hint": mark.hint,
+        "frame": None
+        if frame is None
+        else {"function": frame.function, "file": frame.file, "line": frame.line},
+    }
