@@ -1,13 +1,14 @@
 """Entry point of the command line: errors to one sentence, results to an exit status."""
 
-import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
 from click.exceptions import Exit
 
 from recompile_doctor.cli.main import cli
+from recompile_doctor.cli.streams import STATUS, give_up, show_error, standard_streams
 from recompile_doctor.errors import DoctorError, ExitCode
 
 _BROKEN_PIPE = 128 + 13  # what a shell reports for a program that SIGPIPE killed
@@ -17,20 +18,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status.
 
     Expected errors become one sentence; any other exception is a bug and keeps its traceback.
+    The status of a program that failed wins over all that can happen to the report on it.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    shared: dict[str, Any] = {}
+    with standard_streams():
+        status = _status(words, shared)
+    return int(shared.get(STATUS, 0)) or status
+
+
+def _status(words: list[str], shared: dict[str, Any]) -> int:
+    """Run the command line and return its own status; ``shared`` gets the commands' notes."""
     try:
         # Not cli.main(): click turns a broken pipe into status 1, which is "the gate failed" here.
         with cli.make_context("recompile-doctor", words) as context:
-            status = cli.invoke(context)
+            try:
+                status = cli.invoke(context)
+            finally:
+                shared.update(context.meta)
         sys.stdout.flush()
     except Exit as end:  # --help, --version
         return end.exit_code
     except DoctorError as error:
-        _show(error)
+        show_error(error)
         return int(error.exit_code)
     except click.ClickException as error:
-        error.show()
+        _show_usage(error)
         return int(ExitCode.USAGE)
     except (click.Abort, KeyboardInterrupt):
         return int(ExitCode.INTERRUPTED)
@@ -39,16 +52,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _BROKEN_PIPE if stop.code == 1 else int(stop.code or 0)
     except BrokenPipeError:
         # The reader (`head`, a pager) has left. Python would complain again when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        give_up(sys.stdout)
         return _BROKEN_PIPE
     return int(status or 0)
 
 
-def _show(error: DoctorError) -> None:
-    click.echo(f"error: {error.message}", err=True)
-    if error.hint:
-        click.echo(f"hint: {error.hint}", err=True)
-    click.echo(f"(docs/messages.md#{error.slug})", err=True)
+def _show_usage(error: click.ClickException) -> None:
+    """Write what click would write, with the user's words so that they do nothing."""
+    from recompile_doctor.reports.words import visible
+
+    context = getattr(error, "ctx", None)
+    if isinstance(context, click.Context):
+        click.echo(context.get_usage(), err=True)
+        click.echo(f"Try '{context.command_path} --help' for help.\n", err=True)
+    click.echo(f"Error: {visible(error.format_message())}", err=True)
 
 
 if __name__ == "__main__":

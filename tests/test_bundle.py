@@ -1,6 +1,9 @@
 """Bundles on disk: names, the manifest, the pointer to the newest, damage."""
 
 import errno
+import os
+import re
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -78,20 +81,33 @@ def test_latest_without_symbolic_links(root: Path, monkeypatch: pytest.MonkeyPat
     assert latest_bundle(root).name == "a"
 
 
-@pytest.mark.parametrize("content", ["../outside", "", "/etc", "gone"])
-def test_latest_file_cannot_lead_outside(root: Path, content: str) -> None:
+@pytest.mark.parametrize(
+    "content", [b"../outside", b"", b"/etc", b"gone", b"\xff\xfe", b"a\0b", b"x" * 9999]
+)
+def test_latest_file_cannot_lead_outside(root: Path, content: bytes) -> None:
     """A damaged ``latest`` names no bundle."""
     root.mkdir()
-    (root / "latest").write_text(content)
+    (root / "latest").write_bytes(content)
     with pytest.raises(DoctorError) as caught:
         latest_bundle(root)
     assert caught.value.slug == "no-bundle"
+
+
+def test_latest_that_is_a_folder_costs_no_run(root: Path) -> None:
+    """The bundle is made, and somebody is told that the pointer is not."""
+    (root / "latest").mkdir(parents=True)
+    told: list[str] = []
+    assert create_bundle(root, "a", on_problem=told.append).trace_directory.is_dir()
+    assert create_bundle(root, "b").name == "b"
+    (problem,) = told
+    assert problem.startswith(f"{root / 'latest'} does not name this run: ")
 
 
 @pytest.mark.parametrize(
     "name",
     [
         "",
+        "\ud800",
         " a",
         "..",
         ".",
@@ -189,6 +205,12 @@ def test_a_full_disk_leaves_the_old_manifest(root: Path, monkeypatch: pytest.Mon
         ("command: 3\n", "bundle-unreadable"),
         ("!!python/object/apply:os.system ['true']\n", "bundle-unreadable"),
         ("bundle_version: 99\n", "bundle-too-new"),
+        ("bundle_version: 0x" + "f" * 10_000, "bundle-unreadable"),
+        ("bundle_version: " + "9" * 10_000, "bundle-unreadable"),
+        ("a: &a [1]\nb: *a\n", "bundle-unreadable"),
+        ("a: " + "[" * 500_000, "bundle-unreadable"),
+        ("- " * 200_000 + "a", "bundle-unreadable"),
+        ("a: 1\n" * 300_000, "bundle-unreadable"),
     ],
 )
 def test_damaged_manifests_are_expected_errors(root: Path, text: str, slug: str) -> None:
@@ -198,6 +220,110 @@ def test_damaged_manifests_are_expected_errors(root: Path, text: str, slug: str)
     with pytest.raises(DoctorError) as caught:
         open_bundle(bundle.path)
     assert caught.value.slug == slug
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "started: 2026-99-99",
+        "started: 2026-01-01",
+        "started: !!timestamp x",
+        "complete: !!bool x",
+        'exit_code: !!int ""',
+        "exit_code: 0b_",
+        "exit_code: 0x" + "f" * 10_000,
+        "exit_code: " + "9" * 10_000,
+        "exit_code: 1" + ":59" * 300,
+        "wall_seconds: .nan",
+        "wall_seconds: .inf",
+        "wall_seconds: -1",
+        "wall_seconds: !!float x",
+        "devices: !!binary x",
+        "devices: !!omap x",
+        "environment: {? {} : x}",
+        "<<: 3",
+    ],
+)
+def test_a_value_that_yaml_stumbles_over_is_an_expected_error(root: Path, line: str) -> None:
+    """Each value alone, in a manifest that is whole otherwise."""
+    bundle = create_bundle(root, "a")
+    write_manifest(bundle, MANIFEST)
+    key = line.partition(":")[0]
+    lines = bundle.manifest_path.read_text().splitlines()
+    kept = [each for each in lines if not each.startswith(f"{key}:")]
+    if key in ("devices", "environment"):
+        kept = [each for each in kept if not each.startswith(("- ", "  TORCH"))]
+        kept = [each for each in kept if not each.startswith(("command:", "logging:"))]
+        kept += ["command: [a]", "logging: [a]"]
+    bundle.manifest_path.write_text("\n".join([*kept, line]))
+    with pytest.raises(DoctorError) as caught:
+        open_bundle(bundle.path)
+    assert caught.value.slug == "bundle-unreadable"
+    assert len(caught.value.message) < 1000
+
+
+def test_a_manifest_is_read_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow reading is not repeated for each value that is wanted."""
+    write_manifest(create_bundle(root, "a"), MANIFEST)
+    bundle = open_bundle(root / "a")
+    monkeypatch.setattr(bundles, "_read_manifest", pytest.fail)
+    assert bundle.manifest == MANIFEST
+
+
+def test_a_command_with_very_many_words_leaves_a_manifest_that_can_be_read(root: Path) -> None:
+    """Of a list of files, as a shell makes it, only the first are kept."""
+    bundle = create_bundle(root, "a")
+    write_manifest(bundle, replace(MANIFEST, command=("python", "a.py", *["word"] * 400_000)))
+    command = open_bundle(bundle.path).manifest.command
+    assert command[:2] == ("python", "a.py")
+    assert re.fullmatch(r"\.\.\. and \d+ more", command[-1])
+
+
+@pytest.mark.parametrize("name", ["manifest.yaml", "trace/a.log", "probe/1.json"])
+def test_a_pipe_in_a_bundle_is_not_waited_for(root: Path, name: str) -> None:
+    """Only regular files are opened."""
+    bundle = create_bundle(root, "a")
+    os.mkfifo(bundle.path / name)
+    assert not bundles.is_bundle(bundle.path)
+    assert (bundle.trace_files(), bundle.probe_files()) == ((), ())
+    with pytest.raises(DoctorError) as caught:
+        open_bundle(bundle.path)
+    assert caught.value.slug == "not-a-bundle"
+
+
+def test_a_name_that_is_too_long_is_no_bundle(root: Path) -> None:
+    """The system's refusal to look is one sentence, and not of thousands of characters."""
+    name = "a" * 5000
+    assert not bundles.is_bundle(root / name)
+    with pytest.raises(DoctorError) as caught:
+        find_bundle(root, name)
+    assert caught.value.slug == "not-a-bundle"
+    assert len(caught.value.message) < 1000
+
+
+def test_the_folder_that_we_started_in_is_known_when_it_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name stays good for messages."""
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PWD", str(folder))
+    folder.rmdir()
+    assert bundles.current_folder() == folder
+
+
+def test_a_manifest_is_overwritten_only_where_it_fits(root: Path) -> None:
+    """Half a manifest would be worse than the old one."""
+    bundle = create_bundle(root, "a")
+    assert not bundles.overwrite_manifest(bundle, MANIFEST)
+    write_manifest(bundle, MANIFEST)
+    large = replace(MANIFEST, cwd="/x" * 50_000)
+    assert not bundles.overwrite_manifest(bundle, large)
+    assert open_bundle(bundle.path).manifest == MANIFEST
+    small = replace(MANIFEST, cwd="/", complete=True)
+    assert bundles.overwrite_manifest(bundle, small)
+    assert open_bundle(bundle.path).manifest == bundle.manifest == small
 
 
 def test_a_manifest_with_more_in_it_can_be_read(root: Path) -> None:

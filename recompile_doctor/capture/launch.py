@@ -1,5 +1,6 @@
 """Run the user's program as if we were not there: its own streams, signals and exit status."""
 
+import os
 import signal
 import subprocess
 import threading
@@ -18,7 +19,25 @@ OnProgress: TypeAlias = Callable[[int, int, float], None]
 
 _POLL_SECONDS = 0.5
 _KILL_AFTER_SECONDS = 10.0
-_FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT")
+# All that would end us and leave the program alone, but for the signs of a fault of our own.
+_FORWARDED = (
+    "SIGINT",
+    "SIGTERM",
+    "SIGHUP",
+    "SIGQUIT",
+    "SIGUSR1",
+    "SIGUSR2",
+    "SIGCONT",
+    "SIGALRM",
+    "SIGVTALRM",
+    "SIGPROF",
+    "SIGIO",
+    "SIGPWR",
+    "SIGXCPU",
+    "SIGSTKFLT",
+    "SIGABRT",
+)
+_FROM_KERNEL = 0x80  # SI_KERNEL, which Python has no name for
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +55,7 @@ class Outcome:
         """Return why the run is not a whole one, or None when the program ended by itself."""
         if self.timed_out:
             return "the time limit was reached"
-        if self.interrupted:
+        if self.interrupted and self.exit_code != 0:
             return "interrupted with SIGINT"
         if self.signal is not None:
             return f"killed by {self.signal}"
@@ -54,8 +73,8 @@ def launch(
     """Run ``command`` to its end and say how it ended.
 
     The child stays in our process group, so that a Ctrl-C in the terminal reaches it directly: we
-    only wait for it then, however often it is pressed. Other signals sent to us are passed on.
-    After ``timeout`` seconds the child gets SIGTERM, and SIGKILL if that does not help.
+    only wait for it then, however often it is pressed. What a process sends to us, SIGINT too, is
+    passed on. After ``timeout`` seconds the child gets SIGTERM, and SIGKILL if that does not help.
     """
     trace = environment.get("TORCH_DTRACE") or environment.get("TORCH_TRACE")
     progress = TraceProgress(cwd / trace) if trace and on_progress is not None else None
@@ -63,7 +82,7 @@ def launch(
         started = time.monotonic()
         child = _start(command, environment, cwd)
         signals.pass_on_to(child)
-        timed_out = _wait(child, progress, on_progress, started, timeout)
+        timed_out = _wait(child, signals, progress, on_progress, started, timeout)
         seconds = time.monotonic() - started
     status = child.returncode
     return Outcome(
@@ -119,27 +138,32 @@ class TraceProgress:
 
 
 class _Signals:
-    """Passes signals on to the child while it runs, and only remembers SIGINT."""
+    """Passes signals on to the child while it runs, unless it got them as well as we did."""
 
     def __init__(self) -> None:
         self.interrupted = False
         self._child: subprocess.Popen[bytes] | None = None
         self._early: list[int] = []
+        self._numbers: set[int] = set()
+        self._ended = threading.Event()
 
     @contextmanager
     def installed(self) -> Iterator["_Signals"]:
         """Handle signals inside of the ``with`` block, where the main thread is the caller."""
         before = {}
         if threading.current_thread() is threading.main_thread():
-            for name in ("SIGINT", *_FORWARDED):
-                number = getattr(signal, name, None)
+            for number in _forwarded():
+                theirs = signal.getsignal(number)
                 # A signal that is ignored (nohup) stays ignored, for the child too.
-                if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-                    ours = self._remember if name == "SIGINT" else self._pass_on
-                    before[number] = signal.signal(number, ours)
+                if theirs in (signal.SIG_DFL, signal.default_int_handler):
+                    before[number] = signal.signal(number, self._receive)
+        self._numbers = set(before)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, ()) if _CAN_ASK else set()
         try:
             yield self
         finally:
+            if _CAN_ASK:  # what is still pending comes to our own handler
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             for number, theirs in before.items():
                 signal.signal(number, theirs)
 
@@ -148,15 +172,72 @@ class _Signals:
         self._child = child
         for number in self._early:
             child.send_signal(number)
+        if self._asks:
+            # From here on not through handlers: those are not told who has sent a signal.
+            signal.pthread_sigmask(signal.SIG_BLOCK, {*self._numbers, signal.SIGCHLD})
+        else:
+            threading.Thread(target=self._wait_for_child, daemon=True).start()
 
-    def _remember(self, number: int, frame: FrameType | None) -> None:
-        self.interrupted = True
+    def wait(self, seconds: float) -> None:
+        """Pass on what comes, and return after a time, or when the child may have ended."""
+        if not self._asks:
+            self._ended.wait(seconds)
+            return
+        came = signal.sigtimedwait({*self._numbers, signal.SIGCHLD}, seconds)
+        if came is not None and came.si_signo != signal.SIGCHLD:
+            self._handle(came.si_signo, from_kernel=came.si_code == _FROM_KERNEL)
 
-    def _pass_on(self, number: int, frame: FrameType | None) -> None:
+    @property
+    def _asks(self) -> bool:
+        return _CAN_ASK and bool(self._numbers)
+
+    def _wait_for_child(self) -> None:
+        # In a thread, since Popen.wait with a timeout polls, up to 20 times a second.
+        if self._child is not None:
+            self._child.wait()
+        self._ended.set()
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        self._handle(number, from_kernel=_is_in_foreground())
+
+    def _handle(self, number: int, *, from_kernel: bool) -> None:
+        if number == signal.SIGINT:
+            self.interrupted = True
         if self._child is None:
             self._early.append(number)
-        else:
+        elif not (from_kernel and _reaches_the_group(number)):
             self._child.send_signal(number)
+
+
+_CAN_ASK = hasattr(signal, "sigtimedwait")
+
+
+def _forwarded() -> Iterator[int]:
+    for name in _FORWARDED:
+        number = getattr(signal, name, None)
+        if number is not None:
+            yield number
+    if hasattr(signal, "SIGRTMIN"):
+        yield from range(signal.SIGRTMIN, signal.SIGRTMAX + 1)
+
+
+def _reaches_the_group(number: int) -> bool:
+    """Return whether the terminal sends a signal to all of our process group.
+
+    The end of the terminal is told to the leader of the session alone, when we are that.
+    """
+    if number == getattr(signal, "SIGHUP", None):
+        return os.getsid(0) != os.getpid()
+    return number in (signal.SIGINT, getattr(signal, "SIGQUIT", None))
+
+
+def _is_in_foreground() -> bool:
+    """Return whether the keys of a terminal send signals to us: the best guess without its word."""
+    try:
+        with Path("/dev/tty").open("rb", buffering=0) as terminal:
+            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    except (OSError, AttributeError):
+        return False
 
 
 def _start(
@@ -169,7 +250,9 @@ def _start(
             hint="Write e.g. `recompile-doctor run train.py` or `... run -- torchrun train.py`.",
         )
     try:
-        return subprocess.Popen(list(command), env=dict(environment), cwd=cwd)
+        # Descriptors that we were started with are the program's, e.g. those of <(command); ours
+        # are closed in it, since Python marks all that it opens.
+        return subprocess.Popen(list(command), env=dict(environment), cwd=cwd, close_fds=False)
     except FileNotFoundError as error:
         raise DoctorError(
             f"The program {command[0]!r} was not found.",
@@ -193,22 +276,16 @@ def _start(
 
 def _wait(
     child: subprocess.Popen[bytes],
+    signals: _Signals,
     progress: TraceProgress | None,
     on_progress: OnProgress | None,
     started: float,
     timeout: float | None,
 ) -> bool:
     """Wait for the child to end; return whether it was ended for want of time."""
-    ended = threading.Event()
-
-    def wait_in_thread() -> None:
-        child.wait()
-        ended.set()
-
-    # In a thread, since Popen.wait with a timeout polls, up to 20 times a second.
-    threading.Thread(target=wait_in_thread, daemon=True).start()
     timed_out = False
-    while not ended.wait(_POLL_SECONDS):
+    while child.poll() is None:
+        signals.wait(_POLL_SECONDS)
         seconds = time.monotonic() - started
         if progress is not None and on_progress is not None:
             progress.update()

@@ -2,11 +2,18 @@
 
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from recompile_doctor.bundle import Bundle, Manifest, remove_caches, write_manifest
+from recompile_doctor.bundle import (
+    Bundle,
+    Manifest,
+    overwrite_manifest,
+    remove_caches,
+    write_manifest,
+)
 from recompile_doctor.capture.devices import nvidia_gpu_names
 from recompile_doctor.capture.environment import (
     LOGGING,
@@ -18,10 +25,16 @@ from recompile_doctor.capture.launch import OnProgress, Outcome, launch
 from recompile_doctor.capture.snapshot import Snapshot, read_snapshots
 from recompile_doctor.errors import DoctorError
 
+# What the probe notes when it loses a line; it shares no code with us.
+_LOST = ("a log line could not be written", "the trace could not be written")
+
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A run that ended. ``problem`` is set when the bundle could not be completed."""
+    """A run that ended. ``problem`` is set when the bundle could not be completed.
+
+    The bundle's manifest is then known all the same, as long as this process lives.
+    """
 
     bundle: Bundle
     outcome: Outcome
@@ -57,28 +70,39 @@ def record(
         logging=LOGGING,
         prescription=prescription,
     )
-    write_manifest(bundle, manifest)
     borrowed = _BorrowedLogs.look(base, cwd)
     try:
+        write_manifest(bundle, manifest)
         outcome = launch(command, child, cwd, on_progress, timeout=timeout)
     except DoctorError:
         shutil.rmtree(bundle.path, ignore_errors=True)
         raise
+    if not use_caches:
+        remove_caches(bundle)  # first: a disk that is full has room for the rest then
+    problem = None
     try:
         borrowed.collect(bundle)
-        write_manifest(bundle, _completed(manifest, bundle, outcome))
-    except DoctorError as problem:
-        return Recording(bundle, outcome, problem)
     except OSError as error:
-        return Recording(bundle, outcome, _not_collected(error))
-    if not use_caches:
-        remove_caches(bundle)
-    return Recording(bundle, outcome)
+        problem = _not_collected(error)
+    return Recording(bundle, outcome, _complete(manifest, bundle, outcome) or problem)
+
+
+def _complete(manifest: Manifest, bundle: Bundle, outcome: Outcome) -> DoctorError | None:
+    """Write down how the run ended; return the reason when that was not possible."""
+    completed = _completed(manifest, bundle, outcome)
+    try:
+        write_manifest(bundle, completed)
+    except DoctorError as problem:
+        if not overwrite_manifest(bundle, completed):
+            bundle.remember(completed)
+            return problem
+    return None
 
 
 def _completed(manifest: Manifest, bundle: Bundle, outcome: Outcome) -> Manifest:
     snapshots = [each for each in read_snapshots(bundle) if isinstance(each, Snapshot)]
     seen = snapshots[0] if snapshots else None
+    cut_short = outcome.cut_short_reason or _lost_log(bundle)
     devices = tuple(dict.fromkeys(name for each in snapshots for name in each.devices))
     return replace(
         manifest,
@@ -88,9 +112,22 @@ def _completed(manifest: Manifest, bundle: Bundle, outcome: Outcome) -> Manifest
         wall_seconds=outcome.wall_seconds,
         exit_code=outcome.exit_code,
         signal=outcome.signal,
-        complete=outcome.cut_short_reason is None,
-        cut_short_reason=outcome.cut_short_reason,
+        complete=cut_short is None,
+        cut_short_reason=cut_short,
     )
+
+
+def _lost_log(bundle: Bundle) -> str | None:
+    """Return that a process could not write its log, as its note says.
+
+    Where the disk was full, there was no room for the note either, and it is empty.
+    """
+    for path in bundle.failure_files():
+        with suppress(OSError):
+            text = path.read_text(encoding="utf-8", errors="replace")
+            if not text or any(what in text for what in _LOST):
+                return "not all of torch's log could be written"
+    return None
 
 
 def _not_collected(error: OSError) -> DoctorError:

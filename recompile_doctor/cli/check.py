@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from recompile_doctor.bundle import current_folder
 from recompile_doctor.cli.render import (
     SARIF,
     TERMINAL,
@@ -17,7 +18,8 @@ from recompile_doctor.cli.render import (
     output_options,
     repository,
 )
-from recompile_doctor.cli.target import find_target
+from recompile_doctor.cli.streams import note
+from recompile_doctor.cli.target import exists, find_target
 from recompile_doctor.config import Settings, find_config, read_yaml
 from recompile_doctor.errors import DoctorError, ExitCode
 from recompile_doctor.verification.budget import Budget, first_budget, read_budget, updated
@@ -110,12 +112,12 @@ def find_budget(named: Path | None, *, may_be_missing: bool, has_baseline: bool)
     A file that the user named must be there unless it ``may_be_missing``. Where none is named,
     a baseline is enough.
     """
-    config = find_config(Path.cwd())
+    config = find_config(current_folder())
     if named is None and config.budget is not None:
         return FoundBudget(read_budget(config.budget), config.budget, config.budget.path)
     wanted = named or config.budget_file
     path = wanted or Path(DEFAULT_BUDGET)
-    if path.exists():
+    if exists(path):
         settings = read_yaml(path)
         return FoundBudget(read_budget(settings), settings, path)
     if may_be_missing or (wanted is None and has_baseline):
@@ -129,7 +131,7 @@ def find_budget(named: Path | None, *, may_be_missing: bool, has_baseline: bool)
 
 def baseline_of_settings() -> str | None:
     """Return the baseline that the settings of `check` name; `run --check` takes it too."""
-    baseline = find_config(Path.cwd()).options.get("check", {}).get("baseline")
+    baseline = find_config(current_folder()).options.get("check", {}).get("baseline")
     return None if baseline is None else str(baseline)
 
 
@@ -165,7 +167,9 @@ def report_gate(result: GateResult, format_: str, output: Path | None) -> int:
 
             emit(gate_junit(result, base=base), output)
         case _:
-            emit_terminal(lambda console: print_gate(result, console, base=Path.cwd()), output)
+            emit_terminal(
+                lambda console: print_gate(result, console, base=current_folder()), output
+            )
     if result.passed or format_ == SARIF:
         return int(ExitCode.CLEAN)
     return int(ExitCode.GATE_FAILED)
@@ -182,7 +186,6 @@ def _update(found: FoundBudget, result: GateResult, *, loosen: bool) -> FoundBud
         )
     if found.settings is None:
         text = first_budget(present_totals(facts, today), present_frames(facts, today))
-        click.echo(f"recompile-doctor: {found.path} written", err=True)
     else:
         if found.path.suffix == ".toml":
             raise DoctorError(
@@ -194,7 +197,7 @@ def _update(found: FoundBudget, result: GateResult, *, loosen: bool) -> FoundBud
         update = updated(found.settings, present_numbers(facts, found.budget, today), loosen=loosen)
         text = update.text
         for limit, number in update.changes:
-            click.echo(f"recompile-doctor: {limit}: {limit.most} -> {number}", err=True)
+            note(f"{limit}: {limit.most} -> {number}")
     try:
         found.path.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -203,5 +206,7 @@ def _update(found: FoundBudget, result: GateResult, *, loosen: bool) -> FoundBud
             slug="report-not-written",
             hint="Name another file with --budget.",
         ) from error
+    if found.settings is None:
+        note(f"{found.path} written")
     settings = read_yaml(found.path)
     return FoundBudget(read_budget(settings), settings, found.path)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from recompile_doctor.bundle import current_folder
 from recompile_doctor.cli.render import emit, emit_terminal, output_options
 from recompile_doctor.cli.target import find_target
 from recompile_doctor.errors import ExitCode
@@ -43,7 +44,8 @@ def diff(before: str, after: str, format_: str, output: Path | None, fail_on: st
             emit(diff_markdown(difference, judgement), output)
         case _:
             emit_terminal(
-                lambda console: print_diff(difference, judgement, console, base=Path.cwd()), output
+                lambda console: print_diff(difference, judgement, console, base=current_folder()),
+                output,
             )
     if fail_on == "worse" and judgement.verdict.is_bad:
         return int(ExitCode.GATE_FAILED)

@@ -1,7 +1,6 @@
 """``recompile-doctor explain``: the page of a rule, or the whole chain of one recompile."""
 
 import re
-from pathlib import Path
 
 import click
 
@@ -10,6 +9,7 @@ from recompile_doctor.errors import DoctorError
 
 # A compile id, in brackets as in a log, or with the report's prefixes (rank1:, pid77:, reset1:).
 _RECOMPILE = re.compile(r"\[?(?P<name>(?:[a-z]+\w*:)*(?:!\d+/)?\d+/\d+)(?:_\d+)?\]?\Z")
+_LONGEST_SHOWN = 300
 
 
 @click.command()
@@ -53,9 +53,11 @@ def _explain_rule(name: str) -> None:
 
     rule = find_rule(name)
     if rule is None:
-        near = get_close_matches(name, [each.id for each in ALL_RULES], n=3, cutoff=0.4)
+        near = get_close_matches(
+            name[:_LONGEST_SHOWN], [each.id for each in ALL_RULES], n=3, cutoff=0.4
+        )
         raise DoctorError(
-            f"There is no rule {name!r}.",
+            f"There is no rule {name[:_LONGEST_SHOWN]!r}.",
             slug="no-such-rule",
             hint=f"Did you mean {' or '.join(near)}?"
             if near
@@ -72,9 +74,10 @@ def _explain_rule(name: str) -> None:
 def _explain_recompile(name: str, path: str | None) -> None:
     from rich.console import Console
 
+    from recompile_doctor.bundle import current_folder
     from recompile_doctor.pipeline import examine, explain_recompile
     from recompile_doctor.reports.chain import print_chain
 
     console = Console(highlight=False)
     for chain in explain_recompile(examine(find_target(path)), name):
-        print_chain(chain, console, base=Path.cwd())
+        print_chain(chain, console, base=current_folder())

@@ -1,7 +1,6 @@
 """The command group. A command's module is imported only when that command runs."""
 
 from importlib import import_module
-from pathlib import Path
 
 import click
 
@@ -78,11 +77,12 @@ def cli(ctx: click.Context) -> None:
     Start with `recompile-doctor run train.py`. What the exit codes and messages mean is listed in
     docs/messages.md.
     """
+    from recompile_doctor.bundle import current_folder
     from recompile_doctor.config import find_config
 
     ctx.default_map = {
         command: {_PARAMETERS.get(name, name): value for name, value in options.items()}
-        for command, options in find_config(Path.cwd()).options.items()
+        for command, options in find_config(current_folder()).options.items()
     }
 
 

@@ -21,7 +21,7 @@ def make_pages_of(target: Path) -> Path:
         files, folder = list(bundle.trace_files()), bundle.path / "tlparse"
     else:
         files = sorted(target.glob(_TRACE_NAMES)) if target.is_dir() else [target]
-        folder = Path(tempfile.mkdtemp(prefix="recompile-doctor-tlparse-"))
+        folder = _temporary_folder()
     if not files:
         raise DoctorError(
             f"There is no TORCH_TRACE file in {target}.",
@@ -29,3 +29,14 @@ def make_pages_of(target: Path) -> Path:
             hint="tlparse reads TORCH_TRACE files only; a text log has none.",
         )
     return make_pages(files, folder)
+
+
+def _temporary_folder() -> Path:
+    try:
+        return Path(tempfile.mkdtemp(prefix="recompile-doctor-tlparse-"))
+    except OSError as error:
+        raise DoctorError(
+            f"There is no room for the pages: {error.strerror or error}.",
+            slug="tlparse-failed",
+            hint="Free some space, or let TMPDIR name a folder that you may write to.",
+        ) from error

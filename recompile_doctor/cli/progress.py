@@ -8,7 +8,7 @@ takes no room on the screen, and one short ``write`` cannot be torn apart.
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from recompile_doctor.capture.launch import OnProgress
 
@@ -38,5 +38,7 @@ def terminal_title(*, enabled: bool) -> Iterator[OnProgress | None]:
 
 
 def _write(sequence: str) -> None:
-    # Past Python's buffers: one system call, so that the terminal gets it whole.
-    os.write(sys.stderr.fileno(), sequence.encode("ascii"))
+    # Past Python's buffers: one system call, so that the terminal gets it whole. A terminal that
+    # has been closed costs the progress and nothing else.
+    with suppress(OSError):
+        os.write(sys.stderr.fileno(), sequence.encode("ascii"))

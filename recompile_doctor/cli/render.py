@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
+from recompile_doctor.bundle import current_folder
+from recompile_doctor.cli.streams import note
 from recompile_doctor.errors import DoctorError, ExitCode
 from recompile_doctor.reports.document import Document
 
@@ -73,7 +75,7 @@ def render(document: Document, format_: str, output: Path | None) -> None:
     module, name = FORMATS[format_]
     make = getattr(import_module(module), name)
     if format_ == TERMINAL:
-        emit_terminal(lambda console: make(document, console, base=Path.cwd()), output)
+        emit_terminal(lambda console: make(document, console, base=current_folder()), output)
     elif format_ in CI_FORMATS:
         emit(make(document, base=repository()), output)
     else:
@@ -118,7 +120,7 @@ def emit(text: str, output: Path | None) -> None:
 
 def repository() -> Path:
     """Return the folder that a CI's paths are relative to."""
-    return Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
+    return Path(os.environ.get("GITHUB_WORKSPACE") or current_folder())
 
 
 def add_step_summary(text: str) -> None:
@@ -130,7 +132,7 @@ def add_step_summary(text: str) -> None:
         with Path(path).open("a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(f"{text}\n")
     except OSError as error:
-        click.echo(f"recompile-doctor: no step summary: {error.strerror or error}", err=True)
+        note(f"no step summary: {error.strerror or error}")
 
 
 def status(document: Document, fail_on: str, format_: str) -> ExitCode:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from recompile_doctor.cli.pages import make_pages_of
 from recompile_doctor.cli.progress import terminal_title
 from recompile_doctor.cli.render import TERMINAL, render, report_options
 from recompile_doctor.cli.render import status as exit_status
+from recompile_doctor.cli.streams import STATUS, note, show_error
+from recompile_doctor.cli.target import LONGEST_SHOWN, exists
 from recompile_doctor.errors import DoctorError
 from recompile_doctor.reports.document import Document
 from recompile_doctor.verification.budget import Budget
@@ -98,7 +101,8 @@ def run(ctx: click.Context, /, **options: Any) -> int:
 
     The program is a script, `-m MODULE`, or after `--` any command: torchrun, accelerate, pytest.
     It keeps its own input, output, arguments, signals and exit status; what was captured is kept
-    in .recompile-doctor/NAME.
+    in .recompile-doctor/NAME. The report follows what the program writes to standard output:
+    where another program is to read it (--format json), keep the two apart with --output FILE.
 
     \b
         recompile-doctor run train.py --epochs 1
@@ -109,12 +113,15 @@ def run(ctx: click.Context, /, **options: Any) -> int:
     budget = _budget(options)
     command, script = _command(ctx.meta["program"], ctx.meta["is_command"], options["python"])
     quiet: bool = options["quiet"]
-    cwd = Path.cwd()
+    cwd = _working_folder()
     name: str | None = options["name"]
     prescription: Path | None = options["prescription"]
     _check_prescription(prescription, probe=not options["no_probe"])
     bundle = create_bundle(
-        bundle_root(cwd), name or default_name(script, datetime.now()), exact=name is not None
+        bundle_root(cwd),
+        default_name(script, datetime.now()) if name is None else name,
+        exact=name is not None,
+        on_problem=None if quiet else note,
     )
     overrides, applied = _prepared(prescription, bundle)
     with terminal_title(enabled=not quiet) as on_progress:
@@ -129,15 +136,32 @@ def run(ctx: click.Context, /, **options: Any) -> int:
             prescription=applied,
             on_progress=on_progress,
         )
+    # From here on the program's status is ours, whatever becomes of the report.
+    status = ctx.meta[STATUS] = recording.outcome.exit_code
     if not quiet:
         _note(recording, probe=not options["no_probe"])
-    status = recording.outcome.exit_code
-    if recording.problem is not None:
-        if status == 0:
-            raise recording.problem
-        click.echo(f"error: {recording.problem.message}", err=True)
+    problem = recording.problem
+    if problem is not None:
+        if not bundle.path.is_dir():
+            raise DoctorError(
+                f"{bundle.path} was removed while the program ran.",
+                slug="bundle-gone",
+                hint="Run the program again, and let it leave .recompile-doctor alone.",
+            )
+        show_error(problem)
     found = _report(bundle, options, budget)
-    return status or found
+    return status or (found if problem is None else int(problem.exit_code))
+
+
+def _working_folder() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise DoctorError(
+            f"The current folder cannot be used: {error.strerror or error}.",
+            slug="no-working-folder",
+            hint="It was removed or replaced: change to a folder that is there.",
+        ) from error
 
 
 def _check_prescription(path: Path | None, *, probe: bool) -> None:
@@ -205,10 +229,13 @@ def _keep_analysis(bundle: Bundle, document: Document) -> None:
     """Leave the JSON report in the bundle; a full disk must not cost the report itself."""
     from recompile_doctor.reports.json_report import render_json
 
+    path = bundle.path / "analysis.json"
     try:
-        (bundle.path / "analysis.json").write_text(render_json(document), encoding="utf-8")
+        path.write_text(render_json(document), encoding="utf-8")
     except OSError as error:
-        click.echo(f"recompile-doctor: analysis.json was not written: {error}", err=True)
+        with suppress(OSError):  # half a report is worse than none
+            path.unlink()
+        note(f"analysis.json was not written: {error}")
 
 
 def _pages(bundle: Bundle) -> Path | None:
@@ -216,7 +243,7 @@ def _pages(bundle: Bundle) -> Path | None:
     try:
         return make_pages_of(bundle.path)
     except DoctorError as error:
-        click.echo(f"recompile-doctor: no tlparse pages: {error.message}", err=True)
+        note(f"no tlparse pages: {error.message}")
         return None
 
 
@@ -231,11 +258,19 @@ def _command(program: list[str], is_command: bool, python: str) -> tuple[list[st
         if not module:
             raise click.UsageError("Name a module after -m.")
         return [python, *program], module.rpartition(".")[2]
-    if not Path(program[0]).exists():
+    script = Path(program[0])
+    if not exists(script):
+        name = program[0][:LONGEST_SHOWN]
         raise DoctorError(
-            f"There is no script {program[0]!r}.",
+            f"There is no script {name!r}.",
             slug="script-not-found",
-            hint=f"For a command write `--` before it: `recompile-doctor run -- {program[0]} ...`.",
+            hint=f"For a command write `--` before it: `recompile-doctor run -- {name} ...`.",
+        )
+    if script.is_dir() and not any(script.glob("__main__.py*")):
+        raise DoctorError(
+            f"{program[0]!r} is a folder without a __main__.py.",
+            slug="script-not-found",
+            hint="Name a script in it, or a module with -m.",
         )
     return [python, *program], program[0]
 
@@ -243,14 +278,9 @@ def _command(program: list[str], is_command: bool, python: str) -> tuple[list[st
 def _note(recording: Recording, *, probe: bool) -> None:
     outcome = recording.outcome
     if outcome.cut_short_reason is not None:
-        click.echo(
-            f"recompile-doctor: the run was cut short ({outcome.cut_short_reason}); "
-            "what was captured is kept",
-            err=True,
-        )
+        note(f"the run was cut short ({outcome.cut_short_reason}); what was captured is kept")
+    failures = recording.bundle.failure_files()
+    if failures:
+        note(f"not all could be captured, and the report can lack recompiles: see {failures[0]}")
     if probe and torch_logged_by_itself(recording.bundle):
-        click.echo(
-            "recompile-doctor: a process could not be probed, so torch's log lines were on "
-            "standard error too",
-            err=True,
-        )
+        note("a process could not be probed, so torch's log lines were on standard error too")

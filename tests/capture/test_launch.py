@@ -57,7 +57,10 @@ def test_wall_seconds_are_measured(tmp_path: Path) -> None:
     assert 0.3 <= run_python("import time; time.sleep(0.3)", tmp_path).wall_seconds < 30
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGHUP"])
+@pytest.mark.parametrize(
+    "name",
+    ["SIGTERM", "SIGUSR1", "SIGHUP", "SIGINT", "SIGQUIT", "SIGALRM", "SIGXCPU", "SIGRTMIN"],
+)
 def test_signals_sent_to_us_reach_the_program(tmp_path: Path, name: str) -> None:
     """A signal is passed on, and the program decides what it means."""
     code = f"""
@@ -73,22 +76,41 @@ time.sleep(30)
     assert signal.getsignal(number) == before
 
 
-def test_sigint_is_only_remembered(tmp_path: Path) -> None:
-    """The terminal sends Ctrl-C to the program by itself; we wait for it, twice if need be."""
-    code = """
+@pytest.mark.parametrize(("status", "reason"), [(0, None), (5, "interrupted with SIGINT")])
+def test_a_program_that_sigint_ends_well_is_not_cut_short(
+    tmp_path: Path, status: int, reason: str | None
+) -> None:
+    """SIGINT sent to us is passed on, and a program that then ends with 0 ended by itself."""
+    code = f"""
 import pathlib, time
-pathlib.Path("ready").touch()
-time.sleep(1)
+try:
+    pathlib.Path("ready").touch()
+    time.sleep(30)
+except KeyboardInterrupt:
+    raise SystemExit({status})
 """
-
-    def interrupt_twice() -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.1)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    when_there(tmp_path / "ready", interrupt_twice)
+    when_there(tmp_path / "ready", lambda: os.kill(os.getpid(), signal.SIGINT))
     outcome = run_python(code, tmp_path)
-    assert (outcome.exit_code, outcome.cut_short_reason) == (0, "interrupted with SIGINT")
+    assert (outcome.exit_code, outcome.cut_short_reason) == (status, reason)
+
+
+def test_inherited_descriptors_are_the_programs_and_ours_are_not(tmp_path: Path) -> None:
+    """A pipe of `<(command)` can be read; a file that we have open cannot."""
+    reading, writing = os.pipe()
+    os.write(writing, b"data")
+    os.close(writing)
+    os.set_inheritable(reading, True)
+    with (tmp_path / "ours").open("w") as ours:
+        code = f"""
+import os
+assert os.read({reading}, 9) == b"data"
+try:
+    os.fstat({ours.fileno()})
+except OSError:
+    raise SystemExit(7)
+"""
+        assert run_python(code, tmp_path).exit_code == 7
+    os.close(reading)
 
 
 def test_a_time_limit_ends_the_program(tmp_path: Path) -> None:

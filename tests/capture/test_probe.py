@@ -4,15 +4,18 @@ A stand-in package named ``torch`` serves where the hook must fire; the real one
 tests/end_to_end.
 """
 
+import logging
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
 from recompile_doctor.bundle import Bundle, bundle_root, create_bundle
 from recompile_doctor.capture.environment import child_environment
+from recompile_doctor.capture.probe.torch_logs import quiet_trace
 
 
 @pytest.fixture
@@ -114,3 +117,63 @@ def test_nothing_heavy_is_imported_at_start(bundle: Bundle) -> None:
     plain = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     added = set(python(bundle, code).stdout.split()) - set(plain.stdout.split())
     assert added <= {"sitecustomize", "__future__"}
+
+
+class TraceHandler(logging.StreamHandler[TextIO]):
+    """Fails as torch's does: one way where the file cannot be made, another where it is full."""
+
+    def __init__(self, folder: Path, *, full: bool) -> None:
+        super().__init__()
+        self.root_dir = str(folder)
+        self.full = full
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not self.full:
+            raise FileNotFoundError(self.root_dir)
+        with Path("/dev/full").open("w") as self.stream:
+            super().emit(record)
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_a_trace_of_ours_fails_silently(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], full: bool
+) -> None:
+    """The program is told nothing, and the bundle once."""
+    monkeypatch.setenv("RECOMPILE_DOCTOR_BUNDLE", str(bundle.path))
+    notes: list[str] = []
+    handler = TraceHandler(bundle.trace_directory, full=full)
+    for _ in range(2):  # torch sets up its logging more than once
+        quiet_trace(handler, notes.append)
+    for _ in range(3):
+        handler.handle(logging.makeLogRecord({"msg": "x"}))
+    assert notes == ["the trace could not be written"]
+    assert capfd.readouterr().err == ""
+
+
+def test_a_trace_of_the_user_fails_as_ever(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Who set TORCH_TRACE wants to hear that it does not work."""
+    monkeypatch.setenv("RECOMPILE_DOCTOR_BUNDLE", str(bundle.path))
+    handler = TraceHandler(tmp_path, full=False)
+    quiet_trace(handler, pytest.fail)
+    with pytest.raises(FileNotFoundError):
+        handler.handle(logging.makeLogRecord({"msg": "x"}))
+
+
+@pytest.mark.torch
+def test_a_trace_that_cannot_be_written_is_silent_to_the_end(bundle: Bundle) -> None:
+    """With real torch, also when Python closes the file; the text log fails beside it."""
+    code = """
+import resource
+import torch
+resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+for size in range(2, 12):
+    torch._dynamo.reset()
+    torch.compile(lambda x: x.sin() + x.shape[0], backend="eager")(torch.ones(size))
+print("done")
+"""
+    result = python(bundle, code)
+    assert (result.stdout, result.stderr, result.returncode) == ("done\n", "", 0)
+    (note,) = bundle.failure_files()
+    assert "the trace could not be written" in note.read_text()

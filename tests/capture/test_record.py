@@ -77,6 +77,21 @@ def test_a_command_that_cannot_start_leaves_no_bundle(bundle: Bundle, tmp_path: 
     assert not bundle.path.exists()
 
 
+def test_a_disk_that_is_full_at_the_start_leaves_no_bundle(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is started, and no empty run stays behind."""
+
+    def full(bundle: Bundle, manifest: Manifest) -> None:
+        raise DoctorError("full", slug="bundle-not-writable")
+
+    monkeypatch.setattr(recording, "write_manifest", full)
+    with pytest.raises(DoctorError):
+        record(bundle, ["touch", "ran"], base=os.environ, cwd=tmp_path)
+    assert not bundle.path.exists()
+    assert not (tmp_path / "ran").exists()
+
+
 def test_caches_are_cold_and_removed(bundle: Bundle, tmp_path: Path) -> None:
     """The caches live in the bundle while the program runs, and not after."""
     code = """
@@ -125,24 +140,50 @@ def test_overrides_reach_the_program_and_the_manifest(bundle: Bundle, tmp_path: 
     assert bundle.manifest.prescription == "p.yaml"
 
 
-def test_a_disk_that_is_full_at_the_end_keeps_the_outcome(
-    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The program's status is known even where the manifest cannot be completed."""
+@pytest.fixture
+def full_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the manifest be written once, at the start."""
     write = recording.write_manifest
 
-    def full_at_the_end(bundle: Bundle, manifest: Manifest) -> None:
+    def write_once(bundle: Bundle, manifest: Manifest) -> None:
         if manifest.complete:
+            assert not bundle.cache_directory.exists()  # that is the room there may be
             raise DoctorError("full", slug="bundle-not-writable")
         write(bundle, manifest)
 
-    monkeypatch.setattr(recording, "write_manifest", full_at_the_end)
-    done = record(
-        bundle, [sys.executable, "-c", "raise SystemExit(0)"], base=os.environ, cwd=tmp_path
-    )
-    assert done.outcome.exit_code == 0
-    assert done.problem is not None
+    monkeypatch.setattr(recording, "write_manifest", write_once)
+
+
+@pytest.mark.usefixtures("full_at_the_end")
+def test_a_disk_that_is_full_at_the_end_costs_nothing(bundle: Bundle, tmp_path: Path) -> None:
+    """The end is written over the manifest of the start, in the room that it has."""
+    done = record(bundle, [sys.executable, "-c", ""], base=os.environ, cwd=tmp_path)
+    assert done.problem is None
+    assert Bundle(bundle.path).manifest == bundle.manifest
+    assert bundle.manifest.complete
+
+
+@pytest.mark.usefixtures("full_at_the_end")
+def test_an_end_that_cannot_be_written_is_known_all_the_same(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A report on the run says how it ended; only the manifest on disk does not."""
+    monkeypatch.setattr(recording, "overwrite_manifest", lambda bundle, manifest: False)
+    done = record(bundle, [sys.executable, "-c", ""], base=os.environ, cwd=tmp_path)
+    assert (done.outcome.exit_code, done.problem is None) == (0, False)
+    assert (bundle.manifest.complete, bundle.manifest.exit_code) == (True, 0)
+    assert Bundle(bundle.path).manifest.cut_short_reason == NOT_ENDED
+
+
+@pytest.mark.parametrize("text", ["", "the trace could not be written\nOSError: ...\n"])
+def test_a_log_that_could_not_be_written_is_cut_short(
+    bundle: Bundle, tmp_path: Path, text: str
+) -> None:
+    """The probe says so; on a full disk its note is empty."""
+    (bundle.probe_directory / "7.failure.txt").write_text(text)
+    record(bundle, [sys.executable, "-c", ""], base=os.environ, cwd=tmp_path)
     assert not bundle.manifest.complete
+    assert bundle.manifest.cut_short_reason == "not all of torch's log could be written"
 
 
 def test_started_has_a_zone(bundle: Bundle, tmp_path: Path) -> None:

@@ -166,6 +166,56 @@ for _ in range(100):
     assert (manifest.complete, manifest.cut_short_reason) == (False, "interrupted with SIGINT")
 
 
+COUNT_INTERRUPTS = """
+import pathlib, time
+pathlib.Path("ready").touch()
+count = 0
+end = time.monotonic() + 1
+while time.monotonic() < end:
+    try:
+        time.sleep(0.05)
+    except KeyboardInterrupt:
+        count += 1
+pathlib.Path("interrupted").write_text(str(count))
+"""
+
+
+def test_sigint_from_elsewhere_reaches_the_program_too(project: Path) -> None:
+    """Without a terminal, and in one that did not send it: once, and the run is a whole one."""
+    (project / "wait.py").write_text(COUNT_INTERRUPTS)
+    process = subprocess.Popen([*DOCTOR, "run", "wait.py"], cwd=project, stdout=subprocess.PIPE)
+    wait_for(project / "ready")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert (process.returncode, (project / "interrupted").read_text()) == (0, "1")
+    assert find_bundle(bundle_root(project), "latest").manifest.complete
+
+    (project / "ready").unlink()
+    process, terminal = start_in_terminal(project, "run", "wait.py")
+    wait_for(project / "ready")
+    process.send_signal(signal.SIGINT)
+    read_all(terminal)
+    assert (process.wait(timeout=30), (project / "interrupted").read_text()) == (0, "1")
+
+
+def test_the_end_of_the_terminal_ends_the_program_and_is_the_status(project: Path) -> None:
+    """A connection that breaks leaves no program behind, and 128 + SIGHUP."""
+    (project / "wait.py").write_text(
+        "import os, pathlib, time\n"
+        "pathlib.Path('pid').write_text(str(os.getpid()))\n"
+        "pathlib.Path('ready').touch()\n"
+        "time.sleep(60)\n"
+    )
+    process, terminal = start_in_terminal(project, "run", "wait.py")
+    wait_for(project / "ready")
+    time.sleep(0.7)  # so that the title has been written to the terminal
+    os.close(terminal)
+    assert process.wait(timeout=30) == 129
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((project / "pid").read_text()), 0)
+    assert find_bundle(bundle_root(project), "latest").manifest.signal == "SIGHUP"
+
+
 def test_progress_leaves_nothing_on_the_terminals_screen(project: Path) -> None:
     """In a terminal the progress is in its title; the text is what the program wrote."""
     (project / "slow.py").write_text(

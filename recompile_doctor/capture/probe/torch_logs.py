@@ -10,6 +10,7 @@ the program has added, or pytest's, which since 9.2 listens to every logger.
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 from collections.abc import Callable
@@ -63,6 +64,7 @@ class TorchLogs:
         try:
             self._add()
             keep_trace(self._internal.trace_log, self._internal.LOG_TRACE_HANDLER)
+            quiet_trace(self._internal.LOG_TRACE_HANDLER, self._note)
         except Exception:  # noqa: BLE001 - no failure may reach the program
             self._note("our log settings could not be added")
 
@@ -197,6 +199,50 @@ def keep_trace(trace_log: logging.Logger, handler: logging.Handler) -> None:
     private: Any = logging
     with private._lock:
         private._handlerList[:] = [ref for ref in private._handlerList if ref() is not handler]
+
+
+def quiet_trace(handler: Any, note: Callable[[str], None]) -> None:
+    """Drop what cannot be written to the trace, where the trace is ours and not the user's.
+
+    logging would print a traceback for each record into the program, and where the file itself
+    cannot be made torch would raise into it.
+    """
+    ours = os.path.join(os.environ["RECOMPILE_DOCTOR_BUNDLE"], "trace")  # noqa: PTH118
+    if getattr(handler, "root_dir", None) == ours and not hasattr(handler, _MARK):
+        setattr(handler, _MARK, _QuietTrace(handler, note))
+
+
+class _QuietTrace:
+    """Stands between a trace handler and what would tell the program of its failures."""
+
+    def __init__(self, handler: Any, note: Callable[[str], None]) -> None:
+        self._handler = handler
+        self._note = note
+        self._failed = False
+        self._emit: Callable[[logging.LogRecord], None] = handler.emit
+        handler.emit = self.emit
+        handler.handleError = self.handle_error
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the record, or drop it."""
+        try:
+            self._emit(record)
+        except Exception:  # noqa: BLE001 - no failure may reach the program
+            self.handle_error(record)
+
+    def handle_error(self, record: logging.LogRecord) -> None:
+        """Leave one note in the bundle, and see to it that Python does not complain at the end."""
+        if not self._failed:
+            self._failed = True
+            self._note("the trace could not be written")
+            # What is left in its buffer would be written, in vain and not silently, at the end.
+            atexit.register(self._close)
+
+    def _close(self) -> None:
+        try:
+            self._handler.stream.close()
+        except Exception:  # noqa: BLE001 - it was noted already
+            return
 
 
 class _KeptLogger(logging.Logger):
