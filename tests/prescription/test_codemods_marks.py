@@ -51,6 +51,21 @@ def added(result: PatchResult) -> list[str]:
     ("before", "expected"),
     [
         ("f(a)\n", "mark_unbacked(a, 0)\nf(a)\n"),
+        ("a = f(a)\n", "mark_unbacked(a, 0)\na = f(a)\n"),
+        ("a = f(a + 1)\n", "x_arg = a + 1\nmark_unbacked(x_arg, 0)\na = f(x_arg)\n"),
+        ("for a in f(a):\n    a = 1\n", "mark_unbacked(a, 0)\nfor a in f(a):\n    a = 1\n"),
+        (
+            "f(*g())\n",
+            "unpacked_arg = (*g(),)\nmark_unbacked(unpacked_arg[0], 0)\nf(*unpacked_arg)\n",
+        ),
+        (
+            "f(**g())\n",
+            'unpacked_arg = {**g()}\nmark_unbacked(unpacked_arg["x"], 0)\nf(**unpacked_arg)\n',
+        ),
+        (
+            "print(f'{f(g()):>3}')\n",
+            "x_arg = g()\nmark_unbacked(x_arg, 0)\nprint(f'{f(x_arg):>3}')\n",
+        ),
         ("f(y=1, x=a)\n", "mark_unbacked(a, 0)\nf(y=1, x=a)\n"),
         ("f(o.a['k'][0])\n", "mark_unbacked(o.a['k'][0], 0)\nf(o.a['k'][0])\n"),
         ("f(*q)\n", "mark_unbacked(q[0], 0)\nf(*q)\n"),
@@ -131,10 +146,9 @@ def test_call_forms(before: str, expected: str | None) -> None:
         ("f(b) + f(g())\n", "runs other code before it"),
         ("print(len(a), f(g()))\n", "runs other code before it"),
         ("print(h(), f(o.a))\n", "the statement runs other code"),
-        ("print(f'{f(g())}')\n", "in an f-string"),
+        ("print(f'{f(g())=}')\n", "the f-string shows its text"),
         ("assert f(g())\n", "python -O"),
         ("print((a := 1), f(a))\n", "assigned in the same statement"),
-        ("f(*g())\n", "unpacks an expression that is no name"),
         ("f(*q, *r)\n", "several unpacked arguments"),
         ("q[f(a)] = 1\n", "in the target of an assignment"),
         ("get()(1)\n", "no call of f"),

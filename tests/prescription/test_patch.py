@@ -139,11 +139,12 @@ def test_quoted_paths() -> None:
 
 F_DEFINITION = "def f(x, z, y=None): return x"
 _ATOMS = st.sampled_from(["a", "b.c", "d['k']", "g()", "a + 1", "None", "h(a, b)", "3", "(a)"])
+_ITERABLES = st.sampled_from(["a", "b.c", "d['k']", "g()", "a + 1", "(a)"])
 _ARGUMENTS = st.one_of(
     _ATOMS,
     _ATOMS.map(lambda text: f"f({text})"),
-    _ATOMS.map(lambda text: f"*{text}"),
-    _ATOMS.map(lambda text: f"**{text}"),
+    _ITERABLES.map(lambda text: f"*{text}"),
+    _ITERABLES.map(lambda text: f"**{text}"),
     _ATOMS.map(lambda text: f"y={text}"),
 )
 _CALLS = st.lists(_ARGUMENTS, max_size=3).map(lambda found: f"f({', '.join(found)})")
@@ -207,8 +208,24 @@ class _Unmark(ast.NodeTransformer):
             node.targets[0].id: node.value
             for node in ast.walk(ast.parse(text))
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-            if "_arg" in node.targets[0].id or node.targets[0].id.startswith("argument_")
+            if "_arg" in node.targets[0].id
         }
+
+    def visit_Starred(self, node: ast.Starred) -> ast.AST:
+        plain = self.generic_visit(node)
+        match plain:
+            case ast.Starred(value=ast.Tuple(elts=[ast.Starred() as inner])):
+                return inner
+            case _:
+                return plain
+
+    def visit_keyword(self, node: ast.keyword) -> ast.AST:
+        plain = self.generic_visit(node)
+        match plain:
+            case ast.keyword(arg=None, value=ast.Dict(keys=[None], values=[inner])):
+                return ast.keyword(None, inner)
+            case _:
+                return plain
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         value = self._values.get(node.id)
@@ -281,7 +298,7 @@ class _Recorder:
                 warnings.simplefilter("ignore")
                 code = compile(text, "program", "exec")
             exec(code, scope)
-        except (TypeError, AttributeError) as error:  # the program's own: f() without arguments
+        except (TypeError, AttributeError, AssertionError) as error:  # the program's own
             self.events.append(type(error).__name__)
         return self.events
 

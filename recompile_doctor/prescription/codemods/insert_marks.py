@@ -85,14 +85,16 @@ class Plan:
 class _Operand:
     """What is marked at a call.
 
-    ``root`` is the text that the marked expression begins with, ``given`` the argument that it is.
-    ``argument`` is that argument too when it must get a name first. ``guarded`` asks for None.
+    ``root`` is the text that the marked expression begins with, ``given`` the argument that it is
+    or is in. ``argument`` is that argument too when it must get a name first; the root is then
+    that name and ``element``. ``guarded`` asks for None.
     """
 
     wanted: Wanted
     root: str
     given: cst.Arg | None = None
     argument: cst.Arg | None = None
+    element: str = ""
     guarded: bool = False
 
     @property
@@ -224,7 +226,7 @@ class InsertMarks:
             return found
         self._touched.add(place.statement)
         names = self._bind(site, [each.argument for each in missing if each.argument is not None])
-        lines = [f"{name} = {_as_value(module, each.value)}" for each, name in names.items()]
+        lines = [f"{name} = {_as_value(module, each)}" for each, name in names.items()]
         lines += _calls(module, missing, names, functions)
         edits = self.plan.edits.setdefault(module, [])
         edits.append(_insertion(module, place, lines))
@@ -239,13 +241,14 @@ class InsertMarks:
         bound = [
             each
             for each in arguments[: last + 1]
-            if each in needed or not is_steady(site.module, each.value)
+            if each in needed or each.star or not is_steady(site.module, each.value)
         ]
         used = self._fresh.setdefault(site.module, set(site.module.identifiers))
         names: dict[cst.Arg, str] = {}
         for number, argument in enumerate(bound):
             keyword = argument.keyword.value if argument.keyword is not None else None
-            stem = self._stems.get(argument) or keyword or f"argument_{number}"
+            default = "unpacked" if argument.star else f"argument_{number}"
+            stem = self._stems.get(argument) or keyword or default
             name, count = f"{stem}_arg", 1
             while name in used:
                 count += 1
@@ -339,9 +342,11 @@ def _bound_operand(
         case Unclear(why):
             return why
         case Unpacked(argument, key):
-            if not isinstance(argument.value, cst.Name):
-                return "the call unpacks an expression that is no name"
-            return _Operand(wanted, f"{argument.value.value}[{literal(key)}]", guarded=optional)
+            element = f"[{literal(key)}]"
+            if isinstance(argument.value, cst.Name):
+                root = argument.value.value + element
+                return _Operand(wanted, root, argument, None, element, guarded=optional)
+            return _Operand(wanted, "", argument, argument, element, guarded=optional)
         case Given(argument):
             if is_literal(argument.value):
                 return _Skip()
@@ -357,7 +362,8 @@ def _settle(program: Program, site: CallSite, place: Place, operand: _Operand) -
     if operand.guarded and not place.own_line:
         return "it may be None, and there is no line of its own to ask for that"
     if operand.argument is None:
-        if _names_in(operand.root) & _assigned_inside(module, place.statement):
+        inside = [*place.earlier, *place.callees, *(each.value for each in call.args)]
+        if any(_names_in(operand.root) & _assigned_inside(module, each) for each in inside):
             return f"{operand.root} is assigned in the same statement"
         if operand.root.isidentifier():
             return operand
@@ -383,8 +389,6 @@ def _why_not_bind(program: Program, site: CallSite, place: Place, operand: _Oper
     if not all(is_steady(module, each) for each in place.earlier):
         return "the argument must get a name, but the statement runs other code before it"
     until = arguments[: arguments.index(operand.argument)]
-    if any(each.star and not isinstance(each.value, cst.Name) for each in until):
-        return "the argument must get a name, but an unpacked argument stands before it"
     # f(k=a(), *b()) evaluates b() first
     if any(each.keyword is not None for each in until) and any(e.star == "*" for e in arguments):
         return "the argument must get a name, but named arguments stand before unpacked ones"
@@ -410,7 +414,7 @@ def _calls(
     for operand in operands:
         root = operand.root
         if operand.given is not None:
-            root = names.get(operand.given, root)
+            root = names[operand.given] + operand.element if operand.given in names else root
         call = operand.wanted.call
         text = call.render(functions[call.function], operand.wanted.expression(root))
         if operand.guarded:
@@ -432,9 +436,14 @@ def _insertion(module: Module, place: Place, lines: list[str]) -> Edit:
     return Edit(begin, begin, "".join(f"{line}{newline}{indentation}" for line in lines))
 
 
-def _as_value(module: Module, expression: cst.BaseExpression) -> str:
+def _as_value(module: Module, argument: cst.Arg) -> str:
     """Return the text of an argument as the right side of an assignment."""
-    text = module.code(expression)
+    text = module.code(argument.value)
+    # What is unpacked may be an iterator, so its elements are taken now and kept.
+    if argument.star == "*":
+        return f"(*{text},)"
+    if argument.star == "**":
+        return f"{{**{text}}}"
     try:
         parsed = ast.parse(f"name = {text}").body
     except SyntaxError:

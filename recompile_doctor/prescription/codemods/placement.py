@@ -8,6 +8,7 @@ import libcst as cst
 
 from recompile_doctor.prescription.codemods.module import Module
 
+_UNPACKS = "something is unpacked before it"
 Statement: TypeAlias = cst.BaseSmallStatement | cst.BaseCompoundStatement
 
 
@@ -104,8 +105,9 @@ def _step(module: Module, parent: cst.CSTNode, child: cst.CSTNode) -> _Step | No
             return _Step(tuple(part for part in parts[: parts.index(child)] if part))
         case cst.CompIf():
             return NoPlace("it is in the condition of a comprehension")
-        case cst.FormattedStringExpression():
-            return _Step(why_not_bind="it is in an f-string")
+        case cst.FormattedStringExpression(expression=expression, equal=equal):
+            shown = None if equal is None else "the f-string shows its text"
+            return _Step(() if expression is child else (expression,), why_not_bind=shown)
         case _:
             return _Step()
 
@@ -210,17 +212,21 @@ def _in_expression(parent: cst.BaseExpression, child: cst.CSTNode) -> _Step | No
         case cst.Call(func=func, args=args):
             if func is child:
                 return _Step()
-            return _Step(tuple(each.value for each in args[: _index(args, child)]), (func,))
+            before = args[: _index(args, child)]
+            star = _UNPACKS if any(each.star for each in before) else None
+            return _Step(tuple(each.value for each in before), (func,), star)
         case (
             cst.List(elements=elements) | cst.Tuple(elements=elements) | cst.Set(elements=elements)
         ):
-            return _Step(tuple(each.value for each in elements[: _index(elements, child)]))
+            items = elements[: _index(elements, child)]
+            star = _UNPACKS if any(isinstance(e, cst.StarredElement) for e in items) else None
+            return _Step(tuple(each.value for each in items), why_not_bind=star)
         case cst.Dict(elements=entries):
             return _Step(_before_entry(entries, child))
         case cst.FormattedString(parts=parts):
-            before = parts[: _index(parts, child)]
-            found = [p.expression for p in before if isinstance(p, cst.FormattedStringExpression)]
-            return _Step(tuple(found), why_not_bind="it is in an f-string")
+            texts = parts[: _index(parts, child)]
+            found = [p.expression for p in texts if isinstance(p, cst.FormattedStringExpression)]
+            return _Step(tuple(found))
         case cst.ConcatenatedString(left=left):
             return _Step() if left is child else _Step((left,))
         case _:
