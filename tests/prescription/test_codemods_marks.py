@@ -307,11 +307,11 @@ def test_paths_below_arguments() -> None:
     )
     result = patch(source + "t = T()\nt.f(a, b, 0, c, **q)\n", marks=marks)
     assert added(result) == [
-        'mark_dynamic(a["clicks"], 0)',
-        "mark_dynamic(b.q[0][1], 0)",
-        "mark_dynamic(c, 0)",
-        'mark_dynamic(q["z-a"], 0)',
-        'mark_dynamic(getattr(t.layers, "1").t, 0)',
+        'maybe_mark_dynamic(a["clicks"], 0)',
+        "maybe_mark_dynamic(b.q[0][1], 0)",
+        "maybe_mark_dynamic(c, 0)",
+        'maybe_mark_dynamic(q["z-a"], 0)',
+        'maybe_mark_dynamic(getattr(t.layers, "1").t, 0)',
     ]
 
 

@@ -98,7 +98,7 @@ def test_several_functions_and_lines_of_the_file_as_it_was() -> None:
     mark = MARKS[1:]
     requests = [FrameMarks(FrameKey("f", "/p/a.py", line), mark) for line in (3, 6)]
     result = make_patch(requests, [file], target_torch="2.13.0")
-    assert b"mark_dynamic(c, 1)\nB().f(c)" in result.files[0].after
+    assert b"maybe_mark_dynamic(c, 1)\nB().f(c)" in result.files[0].after
     assert [(each.line, each.file) for each in result.declined] == [(8, "a.py"), (9, "a.py")]
 
 
@@ -289,7 +289,7 @@ class _Recorder:
             "b": types.SimpleNamespace(c=_Tensor("b.c")),
             "d": {"k": _Tensor("d['k']")},
             **{name: called(name) for name in ("f", "g", "h", "print", "str")},
-            **{name: lambda *_, **__: None for name in ("mark_unbacked", "mark_dynamic")},
+            **{name: lambda *_, **__: None for name in ("mark_unbacked", "maybe_mark_dynamic")},
         }
         lines = [line for line in source.splitlines() if not line.startswith(("from torch", "@"))]
         text = "\n".join(lines).replace("import torch\n", "").replace(F_DEFINITION, "")

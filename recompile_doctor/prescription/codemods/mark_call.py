@@ -15,18 +15,23 @@ from recompile_doctor.torch_compat import TorchFeatures
 # mark_unbacked before 2.10.
 PLACES = {
     MarkKind.UNBACKED: ("torch._dynamo.decorators", "mark_unbacked"),
-    MarkKind.DYNAMIC: ("torch._dynamo", "mark_dynamic"),
+    # mark_dynamic is a promise that raises an error where the program needs one size.
+    MarkKind.DYNAMIC: ("torch._dynamo", "maybe_mark_dynamic"),
     MarkKind.STATIC: ("torch._dynamo", "mark_static"),
+}
+_NAMES = {
+    **{name: kind for kind, (_, name) in PLACES.items()},
+    "mark_dynamic": MarkKind.DYNAMIC,
 }
 _KINDS = {
     f"torch._dynamo{inner}.{name}": kind
-    for kind, (_, name) in PLACES.items()
+    for name, kind in _NAMES.items()
     for inner in ("", ".decorators")
 }
 _OTHER_MARKS = frozenset(
     f"torch._dynamo{inner}.{name}"
     for inner in ("", ".decorators")
-    for name in ("maybe_mark_dynamic", "mark_static_address")
+    for name in ("mark_static_address",)
 )
 _UNBACKED_PARAMETERS = ("hint_override", "strict", "specialize_on", "shape_id", "min", "max")
 _PROMISES = ("shape_id", "min", "max")
