@@ -240,7 +240,7 @@ class _Unmark(ast.NodeTransformer):
     def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
         call = node.value
         function = call.func if isinstance(call, ast.Call) else None
-        if isinstance(function, ast.Name) and function.id.startswith("mark_"):
+        if isinstance(function, ast.Name) and function.id.startswith(("mark_", "maybe_mark_")):
             return None
         return self.generic_visit(node)
 
