@@ -75,7 +75,7 @@ class Manifest:
     cwd: str
     environment: dict[str, str]
     started: str
-    caches: Literal["cold", "as the user set them"]
+    caches: Literal["cold", "as the user set them", "unknown"]
     logging: tuple[str, ...]
     bundle_version: _Number = BUNDLE_VERSION
     tool_version: str = VERSION

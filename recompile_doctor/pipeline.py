@@ -1,21 +1,32 @@
 """One short function per verb; the only module that joins the rooms."""
 
+import shutil
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, datetime
 from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-from recompile_doctor.bundle import Bundle, is_bundle, is_latest, open_bundle
+from recompile_doctor.bundle import (
+    Bundle,
+    Manifest,
+    bundle_root,
+    create_bundle,
+    is_bundle,
+    is_latest,
+    open_bundle,
+    write_manifest,
+)
 from recompile_doctor.capture.applied import read_applied
 from recompile_doctor.capture.snapshot import Snapshot, read_snapshots
 from recompile_doctor.diagnosis.diagnose import Diagnosis, diagnose
 from recompile_doctor.diagnosis.finding import Disposition
 from recompile_doctor.diagnosis.rule import ref_of
 from recompile_doctor.errors import DoctorError
-from recompile_doctor.events.stream import read_events
-from recompile_doctor.events.vocabulary import IssueKind, ParseIssue, Position, ReadItem
+from recompile_doctor.events.stream import log_files, read_events
+from recompile_doctor.events.vocabulary import IssueKind, LogKind, ParseIssue, Position, ReadItem
 from recompile_doctor.model.build import build_run
 from recompile_doctor.model.run import Compilation, Run
 from recompile_doctor.prescription.patched import PatchResult
@@ -59,6 +70,57 @@ def examine(target: Path | BinaryIO, *, pages: Path | None = None) -> Examined:
         pages=None if pages is None else str(pages),
     )
     return _examined(run, context)
+
+
+def keep(target: Path | BinaryIO, name: str) -> Bundle:
+    """Make a bundle of logs that exist already, so that other commands find them by name.
+
+    The logs are copied as they are. Raises DoctorError when there is no log, or the name is taken.
+    """
+    bundle = create_bundle(bundle_root(Path.cwd()), name, exact=True)
+    try:
+        if isinstance(target, Path):
+            for number, (path, kind) in enumerate(log_files(target)):
+                shutil.copyfile(path, _place(bundle, kind) / _kept_name(path, number))
+        else:
+            with (bundle.log_directory / "stdin.log").open("wb") as copy:
+                shutil.copyfileobj(target, copy)
+        if not (bundle.trace_files() or bundle.log_files()):
+            deque(read_events([target] if isinstance(target, Path) else []), maxlen=0)
+    except (DoctorError, OSError) as error:
+        shutil.rmtree(bundle.path, ignore_errors=True)
+        if isinstance(error, DoctorError):
+            raise
+        raise DoctorError(
+            f"The logs cannot be copied into the bundle: {error.strerror or error}.",
+            slug="bundle-not-writable",
+            hint="Free some space, or leave --name out.",
+        ) from error
+    source = str(target.resolve()) if isinstance(target, Path) else "-"
+    write_manifest(
+        bundle,
+        Manifest(
+            command=("recompile-doctor", "analyze", source),
+            cwd=str(Path.cwd()),
+            environment={},
+            started=datetime.now().astimezone().isoformat(timespec="seconds"),
+            caches="unknown",
+            logging=(),
+            complete=True,
+            cut_short_reason=None,
+        ),
+    )
+    return bundle
+
+
+def _place(bundle: Bundle, kind: LogKind) -> Path:
+    return bundle.trace_directory if kind is LogKind.TRACE else bundle.log_directory
+
+
+def _kept_name(path: Path, number: int) -> str:
+    """Return a name that keeps the rank in a trace's name; packed logs are told by their bytes."""
+    stem = path.name.removesuffix(".gz").removesuffix(".zst").removesuffix(".log")
+    return f"{stem}.{number}.log"
 
 
 def examine_bundle(bundle: Bundle, *, pages: Path | None = None) -> Examined:

@@ -81,6 +81,17 @@ def read_events(sources: Iterable[Path | BinaryIO]) -> Iterator[ReadItem]:
                 yield from _read_stream(stream, str(source))
 
 
+def log_files(path: Path) -> tuple[tuple[Path, LogKind], ...]:
+    """Return the logs that ``path`` stands for, itself or those below it, with what each is.
+
+    Files that are no logs, and copies, are left out.
+    """
+    paths = [path] if stat.S_ISREG(_mode(path)) else list(_files_below(path))
+    logs = _without_copies([_log_file(each) for each in paths])
+    kinds = ((Path(log.name), detect_kind(_head(log))) for log in logs)
+    return tuple((path, kind) for path, kind in kinds if kind is not None)
+
+
 @dataclass(frozen=True, slots=True)
 class _Log:
     """A log that can be read more than once. ``name`` is what the user calls it."""

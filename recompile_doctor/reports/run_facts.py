@@ -53,7 +53,7 @@ def facts_of(document: Document, manifest: Manifest | None = None) -> RunFacts:
         frames=complete_frames(frames, document.findings),
         findings=document.findings,
         unread_records=document.unread.records,
-        caches=None if manifest is None else manifest.caches,
+        caches=None if manifest is None or manifest.caches == "unknown" else manifest.caches,
         exit_code=_exit_code(document) if manifest is None else manifest.exit_code,
         doubts=tuple(_doubts(document.notices, totals)),
     )

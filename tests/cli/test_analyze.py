@@ -113,3 +113,26 @@ def test_the_tool_itself_never_imports_torch(tmp_path: Path, words: tuple[str, .
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, env=environment
     )
     assert done.stderr.decode().splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("form", ["folder", "file", "stdin"])
+def test_logs_are_kept_as_a_bundle_when_they_get_a_name(tmp_path: Path, form: str) -> None:
+    """What has a name is found again: by its name, and as the latest run."""
+    log = CASE / "torch.log.gz"
+    target = {"folder": str(CASE), "file": str(log), "stdin": "-"}[form]
+    first = tool("analyze", target, "--name", "ci", cwd=tmp_path, stdin=log.read_bytes())
+    assert first.returncode == 0, first.stderr
+    assert b"recompile-doctor explain 0/3 " in first.stdout
+    chain = tool("explain", "0/3", cwd=tmp_path)
+    assert (chain.returncode, b"Why 0/3 of forward" in chain.stdout) == (0, True)
+    same = tool("diff", "ci", "ci", cwd=tmp_path)
+    assert (same.returncode, b"recompiles 6 -> 6" in same.stdout) == (0, True)
+    taken = tool("analyze", target, "--name", "ci", cwd=tmp_path, stdin=log.read_bytes())
+    assert (taken.returncode, b"bundle-exists" in taken.stderr) == (3, True)
+
+
+def test_what_is_no_log_makes_no_bundle(tmp_path: Path) -> None:
+    """The error is that of analyze, and nothing is left behind."""
+    done = tool("analyze", str(ROOT / "LICENSE"), "--name", "x", cwd=tmp_path)
+    assert (done.returncode, b"not-a-log" in done.stderr) == (3, True)
+    assert not (tmp_path / ".recompile-doctor" / "x").exists()
