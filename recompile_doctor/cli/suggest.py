@@ -11,6 +11,7 @@ from recompile_doctor.bundle import bundle_root, is_bundle
 from recompile_doctor.cli.target import find_target
 from recompile_doctor.errors import DoctorError
 from recompile_doctor.pipeline import Examined, examine
+from recompile_doctor.prescription.apply import is_applied
 from recompile_doctor.prescription.environment import Shell, lines_for
 from recompile_doctor.prescription.patched import PatchResult
 from recompile_doctor.prescription.prescription_file import prescription_file, trial_of
@@ -95,6 +96,12 @@ def suggest(
     examined = examine(target)
     document = suggest_for(examined, target_torch=target_torch, bounds=bounds)
     document = _chosen(document, id_)
+    if write and is_applied(backup_of(target)):
+        raise DoctorError(
+            f"The patch of {document.subject} was written before.",
+            slug="patch-already-written",
+            hint="Undo it with `suggest --undo`, or run the program again for a new one.",
+        )
     if write or format_ == "patch":
         patch = _patch(examined, document, declare=declare)
         if write:
@@ -223,8 +230,14 @@ def _make_edits(patch: PatchResult, backup: Path, *, ask: bool) -> None:
     sys.stdout.buffer.write(patch.diff_bytes)
     sys.stdout.buffer.flush()
     names = ", ".join(visible(each.name) for each in patch.files)
-    if ask and not click.confirm(f"Edit {names}?", err=True):
-        raise click.Abort
+    try:
+        agreed = not ask or click.confirm(f"Edit {names}?", err=True)
+    except click.Abort:  # the end of the input is no agreement either
+        click.echo(err=True)
+        agreed = False
+    if not agreed:
+        click.echo("recompile-doctor: no file was changed", err=True)
+        return
     write(patch, backup)
     click.echo(f"recompile-doctor: edited {names}; `suggest --undo` restores it", err=True)
 

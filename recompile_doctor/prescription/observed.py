@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 
@@ -83,6 +83,17 @@ class ObservedFrame:
         """Return the value of each place in each call, None where it is unknown or absent."""
         places = dict.fromkeys(place for call in self.calls for place in call.values)
         return {place: tuple(call.values.get(place) for call in self.calls) for place in places}
+
+    def restricted_to(self, places: Iterable[Place]) -> "ObservedFrame":
+        """Return the calls with these places only, as calls of the user's function itself."""
+        kept = frozenset(places)
+        calls = tuple(
+            replace(
+                call, values={place: size for place, size in call.values.items() if place in kept}
+            )
+            for call in self.calls
+        )
+        return replace(self, code=None, calls=calls)
 
     def values(self, place: Place) -> tuple[int, ...]:
         """Return the values that a place had, in order, as far as known."""

@@ -240,6 +240,9 @@ class _Reader:
             hint=self._optional(fields, "hint", self._number),
             frame=self._frame(fields.get("frame")),
         )
+        lowest, highest = mark.minimum, mark.maximum
+        if lowest is not None and highest is not None and lowest > highest:
+            self._fail(_line(fields["min"]), f"min {lowest} is above max {highest}")
         if reach_of(mark) is not Reach.CODE:
             self._fail(
                 _line(fields["source"]),

@@ -156,7 +156,12 @@ class _Suggesting:
             return
         flags = tuple(dict.fromkeys(flag for place in places for flag in _FLAGS_FOR[place.meaning]))
         left = _left_without(places, self.diagnosis, self.frames)
-        plans = tuple(plan for plan in self.plans if plan.frame in left)
+        moved = _moved_to_callers(self.frames, left)
+        plans = (
+            *(plan for plan in self.plans if plan.frame in left),
+            *(_planned(frame, self.diagnosis) for frame in moved),
+        )
+        left = (*left, *moved)
         marks = self._marks(plans, full=True)
         alone = self._prescription(
             "flags", "capture what depends on data in the graph", (), flags, left, places
@@ -605,6 +610,36 @@ def _left_without(
         for frame in frames
         if frame.frame not in inlined and not (frame.is_resume and frame.frame in captured)
     )
+
+
+def _moved_to_callers(
+    frames: Sequence[ObservedFrame], left: Sequence[ObservedFrame]
+) -> tuple[ObservedFrame, ...]:
+    """Return what captured breaks leave of their resume functions: sizes of the caller's inputs.
+
+    A break hides from the function before it what only the code behind it looks at. Once it is
+    captured, these inputs are the function's own, and vary there. Values that the break itself
+    left behind (``___stack0``) are gone.
+    """
+    seen = {(frame.frame, place) for frame in left for place in frame.varying}
+    callers = {frame.frame for frame in left if not frame.is_resume}
+    moved = []
+    for frame in frames:
+        if frame in left or not frame.is_resume or frame.frame not in callers:
+            continue
+        kept = [
+            place
+            for place in frame.varying
+            if _STACK not in place.source and (frame.frame, place) not in seen
+        ]
+        if kept:
+            seen.update((frame.frame, place) for place in kept)
+            moved.append(frame.restricted_to(kept))
+    return tuple(moved)
+
+
+# What dynamo calls the values on the stack at a break, in the function that resumes after it.
+_STACK = "___stack"
 
 
 def _holding(line: StackFrame, frames: Iterable[FrameKey]) -> FrameKey | None:

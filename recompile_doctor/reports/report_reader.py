@@ -172,13 +172,36 @@ def read_report(content: bytes, subject: str) -> Document | None:
             hint=f"Upgrade recompile-doctor; this one reads formats up to {FORMAT_VERSION}.",
         )
     try:
-        return msgspec.convert(raw, _Report).value(subject)
+        if type(version) is not int:
+            raise ValueError("its format_version is no number")
+        report = msgspec.convert(raw, _Report)
+        _check_sums(report)
+        return report.value(subject)
     except ValueError as error:
         raise DoctorError(
             f"{subject} is not a whole report: {error}.",
             slug="report-unreadable",
             hint="Make it again with `recompile-doctor analyze --format json`.",
         ) from error
+
+
+def _check_sums(report: _Report) -> None:
+    """Raise ValueError when the totals are not those of the functions, or below zero.
+
+    A gate reads the totals: a report that was edited or cut must not pass it.
+    """
+    summary = report.summary
+    counts = [frame.recompiles for frame in report.frames]
+    if sum(counts) != summary.recompiles:
+        raise ValueError("the recompiles of its functions do not add up to its total")
+    counts += [
+        summary.compilations,
+        summary.graph_breaks,
+        summary.recompile_limit_hits,
+        summary.graphs_captured or 0,
+    ]
+    if min(counts) < 0:
+        raise ValueError("it has a count below zero")
 
 
 _RECOMPILE = re.compile(

@@ -68,3 +68,21 @@ def test_ranks_and_resets_are_kept_apart() -> None:
     known = {ref.key for each in document.findings for ref in each.recompiles}
     assert len(keys) == len(known)
     assert again.summary == document.summary
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("recompiles", -5),
+        ("recompiles", 0),
+        ("graph_breaks", -1),
+        ("recompile_limit_hits", -1),
+        ("compilations", -3),
+    ],
+)
+def test_a_report_whose_totals_cannot_be_is_refused(key: str, value: int) -> None:
+    """A gate reads the totals: a report that was edited must not pass it."""
+    report = json.loads(render_json(documents.attention()))
+    report["summary"][key] = value
+    with pytest.raises(DoctorError, match="not a whole report"):
+        read_report(json.dumps(report).encode(), "report.json")
