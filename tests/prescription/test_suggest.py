@@ -261,3 +261,13 @@ def test_the_examples_run_and_compile_as_often_as_they_say(tmp_path: Path) -> No
     )
     made = json.loads(done.stdout.splitlines()[-1])
     assert made == {name: text.graphs for name, text in EXAMPLES.items()}
+
+
+def test_what_a_captured_break_hid_is_marked_on_the_function_itself() -> None:
+    """A size that only the code after .item() looks at still varies once the break is captured."""
+    folder = LOGS.parent / "prescription-logs" / "item_then_slice"
+    first, *others = suggest(examine(folder).diagnosis, TORCH)
+    assert (first.id, first.estimated_recompiles_after) == ("flags-and-marks", 0)
+    assert [short(mark) for mark in first.marks] == ["L['x']:0"]
+    alone = next(each for each in others if each.id == "flags")
+    assert alone.estimated_recompiles_after == 2
