@@ -630,16 +630,12 @@ def _moved_to_callers(
         kept = [
             place
             for place in frame.varying
-            if _STACK not in place.source and (frame.frame, place) not in seen
+            if not parse_source(place.source).is_resume_stack and (frame.frame, place) not in seen
         ]
         if kept:
             seen.update((frame.frame, place) for place in kept)
             moved.append(frame.restricted_to(kept))
     return tuple(moved)
-
-
-# What dynamo calls the values on the stack at a break, in the function that resumes after it.
-_STACK = "___stack"
 
 
 def _holding(line: StackFrame, frames: Iterable[FrameKey]) -> FrameKey | None:

@@ -23,7 +23,7 @@ def quoted_line(file: str, line: int) -> str | None:
 
     A log can name any path, and a report is passed on. So only Python files are opened, only
     regular ones of a reasonable size, and only by their absolute path: torch cuts the beginning
-    off the paths in its text log (``ork/model.py`` for ``/home/me/work/model.py``), and
+    off the paths in its text log (``ct/model.py`` for ``/home/me/project/model.py``), and
     what such a path names from here can be another file.
     """
     try:
