@@ -27,6 +27,9 @@ def diff(before: str, after: str, format_: str, output: Path | None, fail_on: st
     BEFORE and AFTER are each a bundle's name or path, a TORCH_TRACE folder or file, a text log, or
     a JSON report (a bundle's analysis.json, or what `analyze --format json` prints).
 
+    What torch compiled is compared. A log does not say what else was called: a run that does less
+    recompiles less, so give both the same inputs.
+
     \b
         recompile-doctor diff before after
         recompile-doctor diff main.json latest --fail-on worse
