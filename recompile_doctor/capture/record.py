@@ -21,7 +21,7 @@ from recompile_doctor.capture.environment import (
     environment_changes,
     user_trace_directory,
 )
-from recompile_doctor.capture.launch import OnProgress, Outcome, launch
+from recompile_doctor.capture.launch import OnProgress, Outcome, Stop, Streams, launch
 from recompile_doctor.capture.snapshot import Snapshot, read_snapshots
 from recompile_doctor.errors import DoctorError
 
@@ -53,11 +53,14 @@ def record(
     prescription: str | None = None,
     on_progress: OnProgress | None = None,
     timeout: float | None = None,
+    streams: Streams | None = None,
+    stop: Stop | None = None,
 ) -> Recording:
     """Run ``command`` and return the bundle that it filled, with how the program ended.
 
     ``base`` is the environment that the user started us in, ``overrides`` the variables of a
-    prescription under trial. A command that cannot be started raises, and leaves no bundle.
+    prescription under trial; ``streams`` and ``stop`` are as for ``launch``. A command that cannot
+    be started raises, and leaves no bundle.
     """
     child = child_environment(base, bundle, use_caches=use_caches, probe=probe)
     child.update(overrides or {})
@@ -73,7 +76,9 @@ def record(
     borrowed = _BorrowedLogs.look(base, cwd)
     try:
         write_manifest(bundle, manifest)
-        outcome = launch(command, child, cwd, on_progress, timeout=timeout)
+        outcome = launch(
+            command, child, cwd, on_progress, timeout=timeout, streams=streams, stop=stop
+        )
     except DoctorError:
         shutil.rmtree(bundle.path, ignore_errors=True)
         raise

@@ -371,6 +371,15 @@ def content_name(path: Path) -> str:
     return f"{path} (sha256 {digest[:16]})"
 
 
+def content_of(trial: Trial) -> dict[str, Any]:
+    """Return all that a run under ``trial`` has applied, as plain values; not its name."""
+    return {
+        "marks": [_probe_mark(mark) for mark in trial.marks],
+        "environment": dict(trial.environment),
+        "config": {flag.name: flag.value for flag in trial.config},
+    }
+
+
 def prepare(trial: Trial, bundle: Bundle, base: Mapping[str, str]) -> dict[str, str]:
     """Leave in ``bundle`` what the probe is to do; return the variables for the program.
 
@@ -382,10 +391,8 @@ def prepare(trial: Trial, bundle: Bundle, base: Mapping[str, str]) -> dict[str, 
             variables[name] = f"{base[name]},{variables[name]}"
     if trial.marks or trial.config:
         path = bundle.path / FILE_NAME
-        content = {
-            "marks": [_probe_mark(mark) for mark in trial.marks],
-            "config": {flag.name: flag.value for flag in trial.config},
-        }
+        content = content_of(trial)
+        del content["environment"]
         try:
             path.write_text(json.dumps(content, indent=1), encoding="utf-8")
         except OSError as error:
