@@ -30,8 +30,8 @@ from recompile_doctor.prescription.observed import INT, Place, is_int_source, si
 _SAMPLES = (1, 2, 3, 5, 8, 33)
 _MOST_SYMBOLS = 4
 _EXPRESSION = re.compile(
-    r"Could not (?:guard on|extract specialized integer from) data-dependent expression (?P<text>.*?)"
-    r" \(unhinted:",
+    r"Could not (?:guard on|extract specialized integer from) data-dependent expression "
+    r"(?P<text>.*?) \(unhinted:",
     re.DOTALL,
 )
 _OWN_GUARD = "Guard failed on the same frame it was created"

@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
-from recompile_doctor.capture.calls import CalledFunction, Calls, CallRow
+from recompile_doctor.capture.calls import CalledFunction, CallRow, Calls
 
 
 @dataclass(frozen=True, slots=True)
