@@ -15,6 +15,7 @@ from recompile_doctor.prescription.environment import Shell, environment_for, li
 from recompile_doctor.prescription.marks import Advice, Mark, Prescription
 from recompile_doctor.prescription.reach import Reach, reach_of
 from recompile_doctor.prescription.rendering import Rendering, frame_words
+from recompile_doctor.prescription.verified import Shown, ShownInBundle
 from recompile_doctor.reports import words
 from recompile_doctor.reports.json_report import valid_text
 from recompile_doctor.reports.layout import Page, ends, page_for, print_lines, wrapped
@@ -35,7 +36,8 @@ class SuggestDocument:
 
     ``target_torch`` is the release that the forms are for; ``target_assumed`` tells that neither
     the log nor the user named it. ``recompiles`` are those that the log holds, ``sources`` all
-    names of inputs in it.
+    names of inputs in it. ``shown`` is what reruns have shown; ``refused`` are the prescriptions
+    that are left out because they measured no better, or broke the program.
     """
 
     subject: str
@@ -48,6 +50,8 @@ class SuggestDocument:
     renderings: tuple[Rendering, ...]
     findings: tuple[Finding, ...]
     expected: tuple[Finding, ...]
+    shown: ShownInBundle = ShownInBundle()
+    refused: tuple[Shown, ...] = ()
 
     @property
     def advice(self) -> tuple[Advice, ...]:

@@ -128,6 +128,7 @@ class Search:
         order = self._order(prescription, change)
         result = self._judged(
             Candidate(prescription, "the patched files, in place of the user's"),
+            change.content,
             self.rerunner.run(order),
         )
         return self._result(result if result.is_proof else None)
@@ -319,12 +320,12 @@ class Search:
         finished = self.rerunner.run_all(orders) if orders else []
         results = []
         for candidate, order, run in zip(candidates, orders, finished, strict=True):
-            result = self._judged(candidate, run)
+            result = self._judged(candidate, order.change.content, run)
             self._tried[order.change.content] = result
             results.append(result)
         return results
 
-    def _judged(self, candidate: Candidate, finished: Finished) -> TrialRun:
+    def _judged(self, candidate: Candidate, content: str, finished: Finished) -> TrialRun:
         known = self._known
         looked = self.look(finished)
         pace = compare_pace(known.looked.calls, looked.calls)
@@ -333,6 +334,7 @@ class Search:
         result = TrialRun(
             number=len(self._trials) + 1,
             prescription=candidate.prescription,
+            content=content,
             reason=candidate.reason,
             bundle=finished.bundle.path,
             facts=looked.facts,
