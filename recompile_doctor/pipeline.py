@@ -3,7 +3,7 @@
 import shutil
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from io import BufferedReader, BytesIO
 from pathlib import Path
@@ -299,7 +299,7 @@ def explain_recompile(examined: Examined, name: str) -> tuple[Chain, ...]:
 class VerifyOptions:
     """What a verify may do; ``timeout`` is in seconds, None is a multiple of the captured run."""
 
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     timeout: float | None = None
     jobs: int = 1
     fresh: bool = False
@@ -461,7 +461,8 @@ def suggest(
     """Return what to change, written for ``target_torch``, or for the torch of the log.
 
     ``shown`` is what verify has measured: what it kept comes first, what measured worse or broke
-    the program is left out. Raises DoctorError when ``target_torch`` is no version, or one that is too old.
+    the program is left out. Raises DoctorError when ``target_torch`` is no version, or one that is
+    too old.
     """
     diagnosis, document = examined.diagnosis, examined.document
     stated = target_torch or document.torch_version
@@ -470,9 +471,10 @@ def suggest(
     features = features_of(torch)
     sources = _sources(diagnosis)
     found = prescribe(diagnosis, features, bounds=bounds)
+    measured: dict[str, Shown] = {}
     refused: tuple[Shown, ...] = ()
     if shown is not None:
-        found, refused = _as_shown(found, shown, features, tuple(sorted(sources)))
+        found, measured, refused = _as_shown(found, shown, features, tuple(sorted(sources)))
     return SuggestDocument(
         subject=document.subject,
         target_torch=torch,
@@ -482,7 +484,7 @@ def suggest(
         recompiles=len(diagnosis.run.recompiles),
         limit_hits=document.summary.recompile_limit_hits,
         renderings=tuple(render(each, features, sources) for each in found),
-        shown=shown or ShownInBundle(),
+        measured=measured,
         refused=refused,
         findings=diagnosis.findings,
         expected=tuple(
@@ -504,16 +506,19 @@ def _as_shown(
     shown: ShownInBundle,
     features: TorchFeatures,
     sources: tuple[str, ...],
-) -> tuple[tuple[Prescription, ...], tuple[Shown, ...]]:
-    """Return prescriptions as reruns have shown them, the verified one first, and the refused."""
+) -> tuple[tuple[Prescription, ...], dict[str, Shown], tuple[Shown, ...]]:
+    """Return prescriptions as reruns have shown them, what these measured, and the refused.
+
+    What verify kept comes first.
+    """
     kept: list[Prescription] = []
+    measured: dict[str, Shown] = {}
     refused: list[Shown] = []
     proof = shown.proof
-    if proof is not None and not (proof.prescription.marks or proof.prescription.flags):
-        proof = None  # a file of variables: it is said of the prescription that it came from
-    if proof is not None:
+    if proof is not None and (proof.prescription.marks or proof.prescription.flags):
         advice = next((each.advice for each in found), ())
         kept.append(replace(proof.prescription, status=Status.VERIFIED, advice=advice))
+        measured[proof.prescription.id] = proof
     for each in found:
         known = None
         if each.marks or each.flags:
@@ -522,9 +527,10 @@ def _as_shown(
             kept.append(each)
         elif not known.proof:
             refused.append(known)
-        elif known is not proof:
+        elif known.prescription.id not in measured:
             kept.append(replace(each, status=Status.VERIFIED))
-    return tuple(kept), tuple(refused)
+            measured[each.id] = known
+    return tuple(kept), measured, tuple(refused)
 
 
 def patch_of(
