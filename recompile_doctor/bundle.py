@@ -159,6 +159,10 @@ class Bundle:
         """Return the probe's notes on what it could not do, one file a process."""
         return _files(self.probe_directory, "*.failure.txt")
 
+    def outputs_files(self) -> tuple[Path, ...]:
+        """Return the fingerprints of outputs, one file a process, sorted by name."""
+        return _files(self.probe_directory, "*.outputs.jsonl")
+
 
 def current_folder() -> Path:
     """Return the folder that we were started in, also when it has been removed since.
