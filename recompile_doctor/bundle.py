@@ -148,8 +148,8 @@ class Bundle:
 
     def probe_files(self) -> tuple[Path, ...]:
         """Return what the probe saw of each process, sorted by name."""
-        marks = frozenset(self.marks_files())
-        return tuple(path for path in _files(self.probe_directory, "*.json") if path not in marks)
+        others = frozenset((*self.marks_files(), *self.calls_files()))
+        return tuple(path for path in _files(self.probe_directory, "*.json") if path not in others)
 
     def marks_files(self) -> tuple[Path, ...]:
         """Return what became of a prescription's marks in each process, sorted by name."""
@@ -162,6 +162,10 @@ class Bundle:
     def outputs_files(self) -> tuple[Path, ...]:
         """Return the fingerprints of outputs, one file a process, sorted by name."""
         return _files(self.probe_directory, "*.outputs.jsonl")
+
+    def calls_files(self) -> tuple[Path, ...]:
+        """Return the calls that the probe saw, one file a process, sorted by name."""
+        return _files(self.probe_directory, "*.calls.json")
 
 
 def current_folder() -> Path:

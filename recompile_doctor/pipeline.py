@@ -20,7 +20,7 @@ from recompile_doctor.bundle import (
     write_manifest,
 )
 from recompile_doctor.capture.applied import read_applied
-from recompile_doctor.capture.calls import read_calls
+from recompile_doctor.capture.calls import CalledFunction, Calls, read_calls
 from recompile_doctor.capture.snapshot import Snapshot, read_snapshots
 from recompile_doctor.diagnosis.diagnose import Diagnosis, diagnose
 from recompile_doctor.diagnosis.finding import Disposition
@@ -42,6 +42,7 @@ from recompile_doctor.prescription.prescription_file import (
 from recompile_doctor.prescription.rendering import Rendering, render
 from recompile_doctor.prescription.suggest import suggest as prescribe
 from recompile_doctor.prescription.verified import Shown, ShownInBundle, read_shown, write_shown
+from recompile_doctor.reports.call_notices import call_notices
 from recompile_doctor.reports.chain import Chain
 from recompile_doctor.reports.compose import STANDARD_INPUT, Context, compose
 from recompile_doctor.reports.document import Document, Notice, NoticeKind, SourceKind
@@ -63,10 +64,14 @@ from recompile_doctor.verification.verdict import Judgement, judge
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What a bundle or a log says: its diagnosis, and the document for a report."""
+    """What a bundle or a log says: its diagnosis, and the document for a report.
+
+    ``called`` are the calls that the probe saw; only a bundle can have them.
+    """
 
     diagnosis: Diagnosis
     document: Document
+    called: tuple[CalledFunction, ...] = ()
 
 
 def examine(target: Path | BinaryIO, *, pages: Path | None = None) -> Examined:
@@ -140,14 +145,16 @@ def examine_bundle(bundle: Bundle, *, pages: Path | None = None) -> Examined:
     """Return what a bundle says."""
     manifest = bundle.manifest
     run = build_run(_bundle_events(bundle))
+    calls = read_calls(bundle)
     context = Context(
         subject=_shown(bundle.path),
         is_latest=is_latest(bundle),
         source=SourceKind.BUNDLE,
         torch_version=manifest.torch_version,
         run_seconds=manifest.wall_seconds,
-        notices=tuple(_bundle_notices(bundle, run)),
+        notices=tuple(_bundle_notices(bundle, run, calls)),
         pages=None if pages is None else str(pages),
+        called=calls.functions,
     )
     return _examined(run, context)
 
@@ -180,10 +187,10 @@ def _bundle_events(bundle: Bundle) -> Iterator[ReadItem]:
 
 def _examined(run: Run, context: Context) -> Examined:
     diagnosis = diagnose(run)
-    return Examined(diagnosis, compose(diagnosis, context))
+    return Examined(diagnosis, compose(diagnosis, context), context.called)
 
 
-def _bundle_notices(bundle: Bundle, run: Run) -> Iterator[Notice]:
+def _bundle_notices(bundle: Bundle, run: Run, calls: Calls) -> Iterator[Notice]:
     manifest = bundle.manifest
     if not manifest.complete:
         yield Notice(
@@ -202,6 +209,7 @@ def _bundle_notices(bundle: Bundle, run: Run) -> Iterator[Notice]:
     snapshots = [each for each in read_snapshots(bundle) if isinstance(each, Snapshot)]
     for snapshot in snapshots:
         yield from _silenced(snapshot, run)
+    yield from call_notices(calls, run, {each.pid for each in snapshots if each.recompiles})
 
 
 def _not_applied(bundle: Bundle) -> Iterator[Notice]:
@@ -398,11 +406,8 @@ def _program(
 
 def _look(finished: Finished) -> Looked:
     examined = examine_bundle(finished.bundle)
-    return Looked(
-        examined.diagnosis,
-        bundle_facts(finished.bundle, examined),
-        read_calls(finished.bundle),
-    )
+    facts = bundle_facts(finished.bundle, examined)
+    return Looked(examined.diagnosis, facts, read_calls(finished.bundle))
 
 
 def _shown_of(verification: Verification, torch: str) -> ShownInBundle:
@@ -470,7 +475,7 @@ def suggest(
     torch = stated or assumed
     features = features_of(torch)
     sources = _sources(diagnosis)
-    found = prescribe(diagnosis, features, bounds=bounds)
+    found = prescribe(diagnosis, features, bounds=bounds, called=examined.called)
     measured: dict[str, Shown] = {}
     refused: tuple[Shown, ...] = ()
     if shown is not None:
@@ -492,6 +497,7 @@ def suggest(
             for each in diagnosis.findings
             if each.disposition is Disposition.EXPECTED and each.recompiles
         ),
+        weights=document.weights,
     )
 
 

@@ -17,6 +17,7 @@ from recompile_doctor.prescription.reach import Reach, reach_of
 from recompile_doctor.prescription.rendering import Rendering, frame_words
 from recompile_doctor.prescription.verified import Shown
 from recompile_doctor.reports import words
+from recompile_doctor.reports.document import CallWeight
 from recompile_doctor.reports.json_report import valid_text
 from recompile_doctor.reports.layout import Page, ends, page_for, print_lines, wrapped
 from recompile_doctor.reports.markdown import code, prose
@@ -38,6 +39,7 @@ class SuggestDocument:
     the log nor the user named it. ``recompiles`` are those that the log holds, ``sources`` all
     names of inputs in it. ``measured`` is what reruns have shown of the prescriptions, by id;
     ``refused`` are those that are left out because they measured no better, or broke the program.
+    ``weights`` are by the ids of findings.
     """
 
     subject: str
@@ -52,6 +54,7 @@ class SuggestDocument:
     expected: tuple[Finding, ...]
     measured: Mapping[str, Shown] = field(default_factory=dict)
     refused: tuple[Shown, ...] = ()
+    weights: Mapping[str, CallWeight] = field(default_factory=dict)
 
     @property
     def advice(self) -> tuple[Advice, ...]:
@@ -195,8 +198,15 @@ def _risks(
 
 def _explains(document: SuggestDocument, prescription: Prescription, page: Page) -> Iterator[Text]:
     explained = [each for each in document.findings if each.id in prescription.explains]
-    named = dict.fromkeys(words.place(each) or each.title for each in explained)
-    shown = [page.safe(each) for each in list(named)[:_MOST_EXPLAINED]]
+    named: dict[str, str] = {}
+    for each in explained:
+        place = words.place(each) or each.title
+        weight = document.weights.get(each.id)
+        named[place] = words.weight_text(weight) if weight else named.get(place, "")
+    shown = [
+        page.safe(f"{place} ({weight})" if weight else place)
+        for place, weight in list(named.items())[:_MOST_EXPLAINED]
+    ]
     if len(named) > len(shown):
         shown.append(f"{len(named) - len(shown)} more")
     if shown:

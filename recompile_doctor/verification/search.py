@@ -104,7 +104,8 @@ class Search:
     def best_of_suggestions(self) -> Verification:
         """Search from what is suggested for the program as it is."""
         known = self._known = self._baseline()
-        found = suggest(known.looked.diagnosis, known.features)
+        called = known.looked.calls.functions
+        found = suggest(known.looked.diagnosis, known.features, called=called)
         queue = deque(
             Candidate(each, f"suggested: {each.title}")
             for each in found
@@ -162,7 +163,7 @@ class Search:
             baseline,
             finished,
             first,
-            observe(run, first.calls),
+            observe(run, first.calls.functions),
             features_of(version),
             tuple(sorted(_sources(first.diagnosis))),
         )
@@ -207,7 +208,7 @@ class Search:
         if learnt is not None:
             yield learnt
         if result.is_proof and not self._is_perfect(result):
-            more = suggest(looked.diagnosis, known.features)
+            more = suggest(looked.diagnosis, known.features, called=looked.calls.functions)
             for each in more[:1]:
                 if each.marks or each.flags:
                     yield Candidate(
