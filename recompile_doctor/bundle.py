@@ -5,6 +5,7 @@
         trace/          TORCH_TRACE, one file a process
         logs/           TORCH_LOGS text, one file a process
         probe/          what the probe saw, one file a process
+        overlay/        patched copies of the user's files, where the run tried a patch
         cache/          inductor's and triton's caches of this run, removed when the program ends
 
 The manifest is written when the run starts, marked as not complete, and again when it ends, so a
@@ -138,6 +139,11 @@ class Bundle:
         """Return the folder for the compile caches of this run."""
         return self.path / "cache"
 
+    @property
+    def overlay_directory(self) -> Path:
+        """Return the folder for patched copies of the user's files; most runs have none."""
+        return self.path / "overlay"
+
     def trace_files(self) -> tuple[Path, ...]:
         """Return the TORCH_TRACE files, sorted by name."""
         return _files(self.trace_directory, "*.log")
@@ -147,13 +153,20 @@ class Bundle:
         return _files(self.log_directory, "*.log")
 
     def probe_files(self) -> tuple[Path, ...]:
-        """Return what the probe saw of each process, sorted by name."""
-        others = frozenset((*self.marks_files(), *self.calls_files()))
-        return tuple(path for path in _files(self.probe_directory, "*.json") if path not in others)
+        """Return what the probe saw of each process, sorted by name.
+
+        ``<pid>.json`` alone: the parts of the probe have files of their own, ``<pid>.marks.json``.
+        """
+        found = _files(self.probe_directory, "*.json")
+        return tuple(path for path in found if path.name.count(".") == 1)
 
     def marks_files(self) -> tuple[Path, ...]:
         """Return what became of a prescription's marks in each process, sorted by name."""
         return _files(self.probe_directory, "*.marks.json")
+
+    def overlay_files(self) -> tuple[Path, ...]:
+        """Return which patched files each process was served, sorted by name."""
+        return _files(self.probe_directory, "*.overlay.json")
 
     def failure_files(self) -> tuple[Path, ...]:
         """Return the probe's notes on what it could not do, one file a process."""

@@ -503,8 +503,9 @@ def suggest(
 
 def _sources(diagnosis: Diagnosis) -> set[str]:
     """Return the names of all inputs that torch told of."""
-    run = diagnosis.run
-    return {each.source for one in run.compilations for each in (*one.inputs, *one.symbols)}
+    compilations = diagnosis.run.compilations
+    inputs = {each.source for one in compilations for each in one.inputs}
+    return inputs | {each.source for one in compilations for each in one.symbols}
 
 
 def _as_shown(

@@ -29,12 +29,12 @@ from recompile_doctor.verification.equivalence import (
     OutputsCompared,
     Sameness,
     compare_outputs,
-    compare_text,
     judge_outputs,
 )
 from recompile_doctor.verification.facts import RunFacts
 from recompile_doctor.verification.lessons import Lesson, assumptions_of, lessons_of
 from recompile_doctor.verification.pace import compare_pace
+from recompile_doctor.verification.printed import judge_text
 from recompile_doctor.verification.refine import (
     Candidate,
     merged,
@@ -140,8 +140,8 @@ class Search:
         orders = [Order(f"baseline-{n + 1}") for n in range(self.limits.baseline_runs)]
         finished = tuple(self.rerunner.run_all(orders))
         looked = [self.look(each) for each in finished]
-        for run, seen in zip(finished, looked, strict=True):
-            _check_baseline(run, seen.facts)
+        for made, seen in zip(finished, looked, strict=True):
+            _check_baseline(made, seen.facts)
         first = looked[0]
         run = first.diagnosis.run
         version = finished[0].bundle.manifest.torch_version or run.torch_version
@@ -369,7 +369,7 @@ class Search:
         compared = judge_outputs([each.bundle for each in baselines], finished.bundle)
         if not self.limits.compare_stdout or compared.sameness is Sameness.DIFFERENT:
             return compared
-        printed = compare_text([each.stdout for each in baselines], finished.stdout)
+        printed = judge_text([each.stdout for each in baselines], finished.stdout)
         return printed if printed.sameness is not Sameness.SAME else compared
 
     def _most(self) -> int | None:
