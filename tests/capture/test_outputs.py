@@ -151,9 +151,9 @@ def test_any_damage_gives_calls_or_a_count(tmp_path: Path, data: st.DataObject) 
     end = min(len(text), start + data.draw(st.integers(0, 60)))
     junk = data.draw(
         st.sampled_from(
-            [b"", b"\x00", b"\xff\xfe", b"\n", b'"', b"{", b"]", b"null", b"1e400", b"-1", b"NaN"]
-            + [b"9" * 5000, b"[" * 10_000, b'{"a":' * 10_000, b"\\ud800", b'"int":' + b"9" * 4000]
+            (b"", b"\x00", b"\xff\xfe", b"\n", b'"', b"{", b"]", b"null", b"1e400", b"-1", b"NaN")
         )
+        | st.sampled_from((b"9" * 5000, b"[" * 10_000, b'{"a":' * 10_000, b"\\ud800"))
         | st.binary(max_size=20)
     )
     path = tmp_path / "damaged"
