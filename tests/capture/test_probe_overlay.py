@@ -329,6 +329,15 @@ def test_another_file_of_the_same_bytes_is_not_patched(program: Program) -> None
     assert shown.startswith("patched\none\n")
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="its file names are UTF-8")
+def test_a_name_that_is_no_text(program: Program) -> None:
+    """A path need not be UTF-8."""
+    name = os.fsdecode(b"caf\xe9/s.py")
+    text = b"import sys\nprint(ascii(__file__), ascii(sys.argv), ascii(sys.path[0]))\n"
+    assert "caf\\udce9" in program.both({name: text}, [name, os.fsdecode(b"\xff")])
+    assert program.applied.served == {program.folder / name}
+
+
 def test_a_program_that_reads_its_file_reads_its_file(program: Program) -> None:
     """Only what runs or inspects the code sees the patch."""
     text = b"""import pathlib

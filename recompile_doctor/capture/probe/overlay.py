@@ -176,9 +176,7 @@ class _Overlay:
         public: Any = io
         private: Any = _io
         public.open_code = private.open_code = _OpenCode(self, private.open_code)
-        if sys.version_info < (3, 13):
-            # Until then the interpreter itself reads the lines that a traceback shows.
-            public.open = _OpenForTraceback(self, private.open)
+        public.open = _OpenForTraceback(self, private.open)
 
     def serve_lines(self, linecache: Any) -> None:
         """Let tracebacks and inspect show the patched lines."""
@@ -230,6 +228,8 @@ class _OpenCode:
 class _OpenForTraceback:
     """io.open, with the patched copy for the one call that the interpreter makes.
 
+    Where a traceback is not printed by the traceback module, it reads the lines in this way: each
+    uncaught exception before Python 3.13, and those of finalizers since then.
     A program that reads its own file, through pathlib or with more arguments, reads that file.
     """
 
@@ -243,6 +243,12 @@ class _OpenForTraceback:
             if patched is not None:
                 return self._original(patched.copy, "rb")
         return self._original(*args, **kwargs)
+
+
+for _called in (_OpenCode.__call__, _OpenForTraceback.__call__):
+    # A compiled function that calls them breaks its graph there, as it does at io.open itself,
+    # and not somewhere in here.
+    _called.__dict__["_torchdynamo_disable"] = True
 
 
 class _Main:
