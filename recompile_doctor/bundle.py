@@ -5,6 +5,7 @@
         trace/          TORCH_TRACE, one file a process
         logs/           TORCH_LOGS text, one file a process
         probe/          what the probe saw, one file a process
+        launch.sh       what started the program, where it ran on another machine
         cache/          inductor's and triton's caches of this run, removed when the program ends
 
 The manifest is written when the run starts, marked as not complete, and again when it ends, so a
@@ -68,7 +69,8 @@ class Manifest:
     ``environment`` holds the variables that were added or changed for the child. ``exit_code`` is
     128 + the signal's number when the program was killed; it, ``signal`` and ``wall_seconds`` are
     None while it runs. ``complete`` is False when the run was cut short, and then
-    ``cut_short_reason`` says why.
+    ``cut_short_reason`` says why. ``device_memory_peak`` has the most bytes that torch had
+    allocated in one process, for each device; None where no process told.
     """
 
     command: tuple[str, ...]
@@ -88,6 +90,7 @@ class Manifest:
     prescription: str | None = None
     complete: bool = False
     cut_short_reason: str | None = NOT_ENDED
+    device_memory_peak: dict[str, _Number] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +151,8 @@ class Bundle:
 
     def probe_files(self) -> tuple[Path, ...]:
         """Return what the probe saw of each process, sorted by name."""
-        marks = frozenset(self.marks_files())
-        return tuple(path for path in _files(self.probe_directory, "*.json") if path not in marks)
+        others = frozenset((*self.marks_files(), *self.calls_files()))
+        return tuple(path for path in _files(self.probe_directory, "*.json") if path not in others)
 
     def marks_files(self) -> tuple[Path, ...]:
         """Return what became of a prescription's marks in each process, sorted by name."""
@@ -158,6 +161,10 @@ class Bundle:
     def failure_files(self) -> tuple[Path, ...]:
         """Return the probe's notes on what it could not do, one file a process."""
         return _files(self.probe_directory, "*.failure.txt")
+
+    def calls_files(self) -> tuple[Path, ...]:
+        """Return the calls that the probe saw, one file a process, sorted by name."""
+        return _files(self.probe_directory, "*.calls.json")
 
 
 def current_folder() -> Path:
