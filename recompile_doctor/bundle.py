@@ -6,6 +6,7 @@
         logs/           TORCH_LOGS text, one file a process
         probe/          what the probe saw, one file a process
         overlay/        patched copies of the user's files, where the run tried a patch
+        launch.sh       what started the program, where it ran on another machine
         cache/          inductor's and triton's caches of this run, removed when the program ends
 
 The manifest is written when the run starts, marked as not complete, and again when it ends, so a
@@ -69,7 +70,8 @@ class Manifest:
     ``environment`` holds the variables that were added or changed for the child. ``exit_code`` is
     128 + the signal's number when the program was killed; it, ``signal`` and ``wall_seconds`` are
     None while it runs. ``complete`` is False when the run was cut short, and then
-    ``cut_short_reason`` says why.
+    ``cut_short_reason`` says why. ``device_memory_peak`` has the most bytes that torch had
+    allocated in one process, for each device; None where no process told.
     """
 
     command: tuple[str, ...]
@@ -89,6 +91,7 @@ class Manifest:
     prescription: str | None = None
     complete: bool = False
     cut_short_reason: str | None = NOT_ENDED
+    device_memory_peak: dict[str, _Number] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ LOGGING = ("dynamic", "recompiles_verbose", "graph_breaks")
 _ABOVE_DYNAMIC = frozenset({"all", "torch", "dynamo", "export"})
 
 # Caches outside of the machine: one that the user turned on would make this run a warm one.
-_REMOTE_CACHES = (
+REMOTE_CACHES = (
     "TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE",
     "TORCHINDUCTOR_AUTOGRAD_REMOTE_CACHE",
     "TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE",
@@ -105,6 +105,6 @@ def _isolate(child: dict[str, str], base: Mapping[str, str], bundle: Bundle) -> 
     # Not by removing TORCH_COMPILE_JOB_ID: the id may mean something to the user's program.
     child["TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO"] = "0"
     child["TORCH_DYNAMO_AUTOMATIC_DYNAMIC_REMOTE_PGO"] = "0"
-    for name in _REMOTE_CACHES:
+    for name in REMOTE_CACHES:
         if name in base:
             child[name] = "0"

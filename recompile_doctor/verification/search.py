@@ -31,7 +31,12 @@ from recompile_doctor.verification.equivalence import (
     compare_outputs,
     judge_outputs,
 )
-from recompile_doctor.verification.facts import RunFacts
+from recompile_doctor.verification.facts import (
+    RunFacts,
+    explains_recompiles,
+    limit_hits,
+    own_breaks,
+)
 from recompile_doctor.verification.lessons import Lesson, assumptions_of, lessons_of
 from recompile_doctor.verification.pace import compare_pace
 from recompile_doctor.verification.printed import judge_text
@@ -411,7 +416,8 @@ class Search:
             each.finding: each.text for each in advice_for(looked.diagnosis, self._known.frames)
         }
         for finding in looked.diagnosis.findings:
-            if finding.disposition is not Disposition.FIXABLE:
+            weighs = explains_recompiles(finding) or own_breaks(finding) or limit_hits(finding)
+            if finding.disposition is not Disposition.FIXABLE or not weighs:
                 continue
             lesson = next(self._met(finding), None)
             why = advice.get(finding.id, "no mark or setting that was tried helps it")
