@@ -148,12 +148,20 @@ class Bundle:
 
     def probe_files(self) -> tuple[Path, ...]:
         """Return what the probe saw of each process, sorted by name."""
-        marks = frozenset(self.marks_files())
-        return tuple(path for path in _files(self.probe_directory, "*.json") if path not in marks)
+        others = frozenset((*self.marks_files(), *self.calls_files()))
+        return tuple(path for path in _files(self.probe_directory, "*.json") if path not in others)
 
     def marks_files(self) -> tuple[Path, ...]:
         """Return what became of a prescription's marks in each process, sorted by name."""
         return _files(self.probe_directory, "*.marks.json")
+
+    def calls_files(self) -> tuple[Path, ...]:
+        """Return how compiled functions were called in each process, sorted by name."""
+        return _files(self.probe_directory, "*.calls.json")
+
+    def outputs_files(self) -> tuple[Path, ...]:
+        """Return the fingerprints of what they returned in each process, sorted by name."""
+        return _files(self.probe_directory, "*.outputs.jsonl")
 
     def failure_files(self) -> tuple[Path, ...]:
         """Return the probe's notes on what it could not do, one file a process."""

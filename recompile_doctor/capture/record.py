@@ -49,6 +49,7 @@ def record(
     cwd: Path,
     use_caches: bool = False,
     probe: bool = True,
+    fingerprints: bool = False,
     overrides: Mapping[str, str] | None = None,
     prescription: str | None = None,
     on_progress: OnProgress | None = None,
@@ -57,9 +58,12 @@ def record(
     """Run ``command`` and return the bundle that it filled, with how the program ended.
 
     ``base`` is the environment that the user started us in, ``overrides`` the variables of a
-    prescription under trial. A command that cannot be started raises, and leaves no bundle.
+    prescription under trial. ``fingerprints`` asks for those of what compiled functions return.
+    A command that cannot be started raises, and leaves no bundle.
     """
-    child = child_environment(base, bundle, use_caches=use_caches, probe=probe)
+    child = child_environment(
+        base, bundle, use_caches=use_caches, probe=probe, fingerprints=fingerprints
+    )
     child.update(overrides or {})
     manifest = Manifest(
         command=tuple(command),
