@@ -25,13 +25,19 @@ _TORCH_TEXT_LOG = "torch.log"
 
 
 def child_environment(
-    base: Mapping[str, str], bundle: Bundle, *, use_caches: bool, probe: bool
+    base: Mapping[str, str],
+    bundle: Bundle,
+    *,
+    use_caches: bool,
+    probe: bool,
+    fingerprints: bool = False,
 ) -> dict[str, str]:
     """Return ``base`` with what a captured run needs added; what the user set stays in force.
 
     TORCH_LOGS and TORCH_LOGS_OUT are set for a process that the probe cannot enter (``python -I``);
     elsewhere the probe takes them back before torch sees them, and logs by itself. A TORCH_TRACE
     or TORCH_DTRACE of the user stays as it is: ``user_trace_directory`` says where to collect from.
+    With ``fingerprints`` the probe also records what compiled functions return.
     """
     child = dict(base)
     if user_trace_directory(base, Path()) is None:
@@ -41,6 +47,8 @@ def child_environment(
         child["TORCH_LOGS_OUT"] = str(bundle.log_directory / _TORCH_TEXT_LOG)
     if probe and os.pathsep not in str(_PROBE_SITE):
         _add_probe(child, base, bundle)
+        if fingerprints:
+            child["RECOMPILE_DOCTOR_FINGERPRINTS"] = "1"
     if not use_caches:
         _isolate(child, base, bundle)
     return child

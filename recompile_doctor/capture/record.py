@@ -55,6 +55,7 @@ def record(
     cwd: Path,
     use_caches: bool = False,
     probe: bool = True,
+    fingerprints: bool = False,
     overrides: Mapping[str, str] | None = None,
     prescription: str | None = None,
     on_progress: OnProgress | None = None,
@@ -66,14 +67,16 @@ def record(
     """Run ``command`` and return the bundle that it filled, with how the program ended.
 
     ``base`` is the environment that the user started us in, ``overrides`` the variables of a
-    prescription under trial; ``streams`` and ``stop`` are as for ``launch``. ``launcher`` are the
-    words before a command that run it elsewhere (see ``capture.elsewhere``); the exit code is then
-    what the launcher makes of the program's. A command that cannot be started raises, and leaves
-    no bundle.
+    prescription under trial; ``streams`` and ``stop`` are as for ``launch``. ``fingerprints`` asks
+    for those of what compiled functions return. ``launcher`` are the words before a command that
+    run it elsewhere (see ``capture.elsewhere``); the exit code is then what the launcher makes of
+    the program's. A command that cannot be started raises, and leaves no bundle.
     """
     # What is set on the other machine is known there only.
     known: Mapping[str, str] = {} if launcher else base
-    child = child_environment(known, bundle, use_caches=use_caches, probe=probe)
+    child = child_environment(
+        known, bundle, use_caches=use_caches, probe=probe, fingerprints=fingerprints
+    )
     child.update(overrides or {})
     additions = environment_changes(known, child)
     if launcher and "PYTHONPATH" in additions:

@@ -69,6 +69,13 @@ def _start_probe(torch_logging: ModuleType) -> None:
     torch_logs = _load("torch_logs")
     logs = torch_logs.install(torch_logging, note=_note, on_dynamo=snapshot.write_early)
     snapshot.install(logs, note=_note)
+
+    def watch(eval_frame: ModuleType) -> None:
+        import_module(name + ".calls").start(eval_frame, note=_note)
+
+    import_module(name + ".waiting").after_import(
+        "torch._dynamo.eval_frame", watch, note=_note, what="the watch over compiled functions"
+    )
     prescription = os.environ.get("RECOMPILE_DOCTOR_PRESCRIPTION")
     if prescription:
         _load("marks").install(prescription, note=_note)
