@@ -148,8 +148,8 @@ class Bundle:
 
     def probe_files(self) -> tuple[Path, ...]:
         """Return what the probe saw of each process, sorted by name."""
-        marks = frozenset(self.marks_files())
-        return tuple(path for path in _files(self.probe_directory, "*.json") if path not in marks)
+        others = frozenset((*self.marks_files(), *self.calls_files()))
+        return tuple(path for path in _files(self.probe_directory, "*.json") if path not in others)
 
     def marks_files(self) -> tuple[Path, ...]:
         """Return what became of a prescription's marks in each process, sorted by name."""
@@ -158,6 +158,10 @@ class Bundle:
     def failure_files(self) -> tuple[Path, ...]:
         """Return the probe's notes on what it could not do, one file a process."""
         return _files(self.probe_directory, "*.failure.txt")
+
+    def calls_files(self) -> tuple[Path, ...]:
+        """Return the calls that the probe saw, one file a process, sorted by name."""
+        return _files(self.probe_directory, "*.calls.json")
 
 
 def current_folder() -> Path:

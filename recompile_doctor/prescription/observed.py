@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 
+from recompile_doctor.capture.calls import CalledFunction
 from recompile_doctor.diagnosis.attribution import Candidate, EntryIndex, parse_size
 from recompile_doctor.model.expression import IntLiteral
 from recompile_doctor.model.frame import FrameKey, resume_point
@@ -21,6 +22,7 @@ from recompile_doctor.model.source import (
     parse_leaf,
     parse_source,
 )
+from recompile_doctor.prescription.called import SeenCalls, seen_calls
 
 # Pairs of dimensions are compared only up to this number: a module with hundreds of inputs.
 _MOST_COMPARED = 200
@@ -55,18 +57,28 @@ class Call:
     candidates: tuple[Candidate, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class CalledWith:
+    """Calls with the same values, whether torch compiled for them or not."""
+
+    values: Mapping[Place, int]
+    calls: int
+
+
 @dataclass(frozen=True)
 class ObservedFrame:
     """All calls that made torch compile one code object, over all processes of a run.
 
     ``code`` is the code object's own name, which for a resume function differs from the user's
-    function in ``frame``. Calls that a cached entry served are in no log.
+    function in ``frame``. Calls that a cached entry served are in no log: ``rows`` has all calls
+    that the probe saw, those that torch compiled among them, and is empty where it saw none.
     """
 
     frame: FrameKey
     code: str | None
     calls: tuple[Call, ...]
     parameters: frozenset[str] = field(default_factory=frozenset)
+    rows: tuple[CalledWith, ...] = ()
 
     @property
     def key(self) -> FrameKey:
@@ -96,8 +108,29 @@ class ObservedFrame:
         return replace(self, code=None, calls=calls)
 
     def values(self, place: Place) -> tuple[int, ...]:
-        """Return the values that a place had, in order, as far as known."""
+        """Return the values that torch compiled for, in order, as far as known."""
         return tuple(each for each in self.columns.get(place, ()) if each is not None)
+
+    def weights(self, place: Place) -> Counter[int]:
+        """Return how many of the calls that the probe saw had each value; empty when unknown."""
+        return self._weights.get(place, Counter())
+
+    def seen(self, place: Place) -> frozenset[int]:
+        """Return all values that a place is known to have had, compiled for or not."""
+        return frozenset((*self.values(place), *self.weights(place)))
+
+    @property
+    def observed_calls(self) -> int:
+        """Return how many calls the probe saw with their arguments."""
+        return sum(row.calls for row in self.rows)
+
+    @cached_property
+    def _weights(self) -> Mapping[Place, Counter[int]]:
+        weights: dict[Place, Counter[int]] = {}
+        for row in self.rows:
+            for place, value in row.values.items():
+                weights.setdefault(place, Counter())[value] += row.calls
+        return weights
 
     @cached_property
     def varying(self) -> tuple[Place, ...]:
@@ -108,7 +141,8 @@ class ObservedFrame:
     def ties(self) -> tuple[tuple[Place, ...], ...]:
         """Return the sets of varying places that were equal in every call: two places or more.
 
-        Calls that torch refused to compile are left out: little is known of their sizes.
+        Compiles that torch refused are left out: little is known of their sizes. Calls that the
+        probe saw can only take members away: it does not see all inputs that torch describes.
         """
         known = [call for call in self.calls if call.compilation.refused is None]
         columns: dict[tuple[int | None, ...], list[Place]] = {}
@@ -116,7 +150,47 @@ class ObservedFrame:
             column = tuple(call.values.get(place) for call in known)
             if len({each for each in column if each is not None}) > 1:
                 columns.setdefault(column, []).append(place)
-        return tuple(tuple(places) for places in columns.values() if len(places) > 1)
+        return tuple(
+            tuple(kept)
+            for places in columns.values()
+            for kept in self._never_apart(places)
+            if len(kept) > 1
+        )
+
+    def _never_apart(self, places: Iterable[Place]) -> list[list[Place]]:
+        """Return the places in sets of which no call that the probe saw had two that differ."""
+        sets: list[list[Place]] = []
+        for place in places:
+            fitting = (
+                each for each in sets if not any(self._apart(place, other) for other in each)
+            )
+            found = next(fitting, None)
+            if found is None:
+                sets.append([place])
+            else:
+                found.append(place)
+        return sets
+
+    def _apart(self, one: Place, other: Place) -> bool:
+        return any(a != b for a, b in self._pairs(one, other))
+
+    def _pairs(self, one: Place, other: Place) -> Iterator[tuple[int, int]]:
+        """Yield the values of two places in the calls that the probe saw."""
+        for row in self.rows:
+            a, b = row.values.get(one), row.values.get(other)
+            if a is not None and b is not None:
+                yield a, b
+
+    def always_equal(self, one: Place, other: Place) -> bool:
+        """Return whether two places were equal in all calls where both are known, and varied."""
+        pairs = [
+            (a, b)
+            for a, b in zip(self.columns[one], self.columns[other], strict=True)
+            if a is not None and b is not None
+        ]
+        if len({a for a, _ in pairs}) < 2 or any(a != b for a, b in pairs):
+            return False
+        return not self._apart(one, other)
 
     @cached_property
     def groups(self) -> tuple[tuple[Place, ...], ...]:
@@ -150,16 +224,22 @@ class ObservedFrame:
                 if a is not None and b is not None
             ]
             if _broadcasts(pairs):
-                suspects.add(one)
-            elif _broadcasts([(b, a) for a, b in pairs]):
+                if _broadcasts([*pairs, *self._pairs(one, other)]):
+                    suspects.add(one)
+            elif _broadcasts([(b, a) for a, b in pairs]) and _broadcasts(
+                [(b, a) for a, b in (*pairs, *self._pairs(one, other))]
+            ):
                 suspects.add(other)
         return frozenset(suspects)
 
     def typical(self, place: Place) -> int:
-        """Return the most frequent size of 2 or more; without one the largest size."""
-        values = self.values(place)
-        general = [each for each in values if each > 1]
-        return Counter(general).most_common(1)[0][0] if general else max(values)
+        """Return the most frequent size of 2 or more; without one the largest size.
+
+        It is counted over all calls where the probe saw them, else over the compiled ones.
+        """
+        counts = self.weights(place) or Counter(self.values(place))
+        general = Counter({value: times for value, times in counts.items() if value > 1})
+        return general.most_common(1)[0][0] if general else max(self.seen(place))
 
     @property
     def recompiles(self) -> int:
@@ -177,8 +257,11 @@ def _broadcasts(pairs: Sequence[tuple[int, int]]) -> bool:
     )
 
 
-def observe(run: Run) -> tuple[ObservedFrame, ...]:
-    """Return what is known of the calls of each code object, in the order of the first compile."""
+def observe(run: Run, called: Iterable[CalledFunction] = ()) -> tuple[ObservedFrame, ...]:
+    """Return what is known of the calls of each code object, in the order of the first compile.
+
+    ``called`` are the calls that the probe saw, of all processes.
+    """
     index = EntryIndex(run)
     values: dict[int, dict[Place, int]] = {}
     by_key: dict[CompileKey, int] = {}
@@ -192,7 +275,8 @@ def observe(run: Run) -> tuple[ObservedFrame, ...]:
     groups: dict[tuple[FrameKey, str | None], list[int]] = {}
     for number, compilation in enumerate(run.compilations):
         groups.setdefault((compilation.frame, compilation.code_name), []).append(number)
-    return tuple(
+    seen = seen_calls(run, called)
+    frames = (
         ObservedFrame(
             frame,
             code,
@@ -201,6 +285,20 @@ def observe(run: Run) -> tuple[ObservedFrame, ...]:
         )
         for (frame, code), numbers in groups.items()
     )
+    return tuple(
+        frame
+        if frame.is_resume or frame.frame not in seen
+        else replace(frame, rows=tuple(map(_called_with, seen[frame.frame])))
+        for frame in frames
+    )
+
+
+def _called_with(seen: SeenCalls) -> CalledWith:
+    values = {
+        Place(source, INT if dim is None else dim): value
+        for (source, dim), value in seen.values.items()
+    }
+    return CalledWith(values, seen.calls)
 
 
 def _parameters(compilations: Iterable[Compilation]) -> Iterator[str]:

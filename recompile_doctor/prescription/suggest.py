@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from recompile_doctor.capture.calls import CalledFunction
 from recompile_doctor.diagnosis.attribution import parse_size
 from recompile_doctor.diagnosis.breaks import BreakMeaning, BreakPlace
 from recompile_doctor.diagnosis.diagnose import Diagnosis
@@ -58,14 +59,19 @@ _SPECIAL = (0, 1)
 
 
 def suggest(
-    diagnosis: Diagnosis, features: TorchFeatures, *, bounds: bool = False
+    diagnosis: Diagnosis,
+    features: TorchFeatures,
+    *,
+    bounds: bool = False,
+    called: Iterable[CalledFunction] = (),
 ) -> tuple[Prescription, ...]:
     """Return what to change, the most plausible first; empty when there is nothing to do.
 
     ``features`` is the torch that the program will run on. ``bounds`` adds the smallest and the
-    largest size seen as promised bounds. None of it is verified: the estimates come from a replay.
+    largest size seen as promised bounds. ``called`` are the calls that the probe saw, which a log
+    does not tell. None of it is verified: the estimates come from a replay.
     """
-    frames = observe(diagnosis.run)
+    frames = observe(diagnosis.run, called)
     plans = [_planned(frame, diagnosis) for frame in frames]
     return _Suggesting(diagnosis, features, frames, tuple(plans), bounds).prescriptions()
 
@@ -232,7 +238,7 @@ class _Suggesting:
     def _completed(self, mark: Mark, place: Place, plan: _Plan, group: str | None) -> Mark:
         """Return a mark with the group, bounds and hint that this torch understands."""
         features = self.features
-        values = plan.frame.values(place)
+        values = plan.frame.seen(place)
         typical = plan.frame.typical(place)
         minimum = 1 if group is not None and 1 in values and 0 not in values else None
         if self.bounds and min(values) > 0:
@@ -296,7 +302,7 @@ class _Suggesting:
             )
         if any(mark.shape_group for mark in marks):
             yield (
-                "sizes in one group were equal in every call that the log has; a call where they "
+                f"sizes in one group were equal in {self._calls_of(marks)}; a call where they "
                 "differ raises an error"
             )
         if any(mark.minimum == 1 for mark in marks):
@@ -315,6 +321,14 @@ class _Suggesting:
         for plan in self.plans:
             if plan.frame.key in used:
                 yield from plan.risks
+
+    def _calls_of(self, marks: Iterable[Mark]) -> str:
+        """Return what is known of the calls of the functions that have groups of sizes."""
+        grouped = {mark.frame for mark in marks if mark.shape_group}
+        observed = [frame.observed_calls for frame in self.frames if frame.key in grouped]
+        if not observed or not all(observed):
+            return "every call that the log has"
+        return f"all {sum(observed)} calls that were observed"
 
 
 def _left(advice: tuple[Advice, ...], prescription: Prescription) -> tuple[Advice, ...]:
@@ -423,13 +437,13 @@ def _planned(frame: ObservedFrame, diagnosis: Diagnosis) -> _Plan:
     kinds: dict[Place, MarkKind] = {}
     for place in marked:
         if place in pinned:
-            if len(set(frame.values(place))) <= _MOST_STATIC_VALUES:
+            if len(frame.seen(place)) <= _MOST_STATIC_VALUES:
                 kinds[place] = MarkKind.STATIC
         elif not unbacked or place in dynamic or _is_general_parameter(frame, place):
             kinds[place] = MarkKind.DYNAMIC
         elif place.is_int:
             tied = any(
-                _equal_where_known(frame, place, other)
+                frame.always_equal(place, other)
                 for other in marked
                 if not other.is_int and other not in dynamic
             )
@@ -463,7 +477,7 @@ def _places_to_mark(
     following = {
         place
         for place in frame.varying
-        if place not in own and any(_equal_where_known(frame, place, each) for each in own)
+        if place not in own and any(frame.always_equal(place, each) for each in own)
     }
     return [place for place in frame.varying if place not in own | following]
 
@@ -474,16 +488,7 @@ def _is_general_parameter(frame: ObservedFrame, place: Place) -> bool:
 
 
 def _touches_special(frame: ObservedFrame, place: Place) -> bool:
-    return any(each in _SPECIAL for each in frame.values(place))
-
-
-def _equal_where_known(frame: ObservedFrame, one: Place, other: Place) -> bool:
-    pairs = [
-        (a, b)
-        for a, b in zip(frame.columns[one], frame.columns[other], strict=True)
-        if a is not None and b is not None
-    ]
-    return len({a for a, _ in pairs}) > 1 and all(a == b for a, b in pairs)
+    return any(each in _SPECIAL for each in frame.seen(place))
 
 
 def _tied_to(places: Iterable[Place], frame: ObservedFrame) -> set[Place]:
