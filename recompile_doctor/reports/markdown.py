@@ -81,6 +81,14 @@ def table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def code_block(text: str, language: str) -> str:
+    """Return lines as a block of code that nothing in them can end."""
+    lines = "\n".join(words.visible(line) for line in text.rstrip("\n").split("\n"))
+    longest = max((len(each) for each in re.findall("`+", lines)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{lines}\n{fence}"
+
+
 class _Markdown:
     """Makes the blocks of one report."""
 
