@@ -56,12 +56,11 @@ def shell_lines(variables: Mapping[str, str]) -> list[str]:
     return list(lines_for(variables, Shell.SH))
 
 
-def calls_as_code(rendering: Rendering) -> str:
-    """Return the calls of all functions, each under a comment that says where they stand."""
-    return "\n".join(
-        "\n".join([f"# before each call of {frame_words(group.frame)}", *group.calls])
-        for group in rendering.calls
-    )
+def calls_as_code(rendering: Rendering) -> Iterator[str]:
+    """Yield the calls of all functions, each under a comment that says where they stand."""
+    for group in rendering.calls:
+        yield f"# before each call of {frame_words(group.frame)}"
+        yield from group.calls
 
 
 def prescription_json(rendering: Rendering) -> dict[str, Any]:

@@ -263,7 +263,7 @@ def _blocks(document: SuggestDocument) -> Iterator[str]:
         same = f" The same for {', '.join(map(code, others))}." if others else ""
         yield f"**Rewrite** ({code(first.rule)}): {prose(first.text)}{same}"
         if first.example:
-            yield code_block(first.example, "python")
+            yield code_block(first.example.rstrip("\n").split("\n"), "python")
     if document.expected:
         yield "\n".join(f"- {prose(expected_text(each))}" for each in document.expected)
 
@@ -274,12 +274,12 @@ def _markdown_prescription(document: SuggestDocument, rendering: Rendering) -> I
     yield prose(estimate(document, prescription))
     lines = pasted_lines(document, rendering)
     if lines:
-        yield code_block("\n".join(lines), "sh")
+        yield code_block(lines, "sh")
     if rendering.calls and in_code(rendering):
         yield code_block(calls_as_code(rendering), "python")
     settings = setting_lines(rendering)
     if settings:
-        yield code_block("\n".join(settings), "python")
+        yield code_block(settings, "python")
     notes = [f"- risk: {prose(each)}" for each in prescription.risks]
     if rendering.environment_loses and not in_code(rendering):
         lost = prose("; ".join(rendering.environment_loses))
