@@ -14,11 +14,13 @@ from rich.console import Console
 from recompile_doctor.bundle import Manifest, create_bundle, write_manifest
 from recompile_doctor.diagnosis.attribution import Cause
 from recompile_doctor.errors import DoctorError
-from recompile_doctor.pipeline import Examined, examine, explain_recompile
+from recompile_doctor.pipeline import Examined, examine, explain_recompile, suggest
 from recompile_doctor.reports.chain import print_chain
 from recompile_doctor.reports.json_report import render_json
 from recompile_doctor.reports.markdown import render_markdown
+from recompile_doctor.reports.suggest_report import print_suggestions
 from recompile_doctor.reports.terminal import print_terminal
+from tests.capture.calls_files import function, process, row, write_calls
 
 ROOT = Path(__file__).parents[1]
 FIXTURES = ROOT / "fixtures"
@@ -225,3 +227,33 @@ def test_thousands_of_functions_are_reported() -> None:
     examined = examine(io.BytesIO("\n".join(lines).encode() + b"\n"))
     assert examined.document.summary.recompiles == 3000
     assert len(examined.document.findings) == 3000
+
+
+def test_a_bundle_with_calls_tells_how_many_had_the_special_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report, its JSON and the suggestions say it, and the marks know of all sizes."""
+    monkeypatch.chdir(tmp_path)
+    bundle = create_bundle(tmp_path / ".recompile-doctor", "run")
+    write_manifest(bundle, MANIFEST)
+    for path in (FIXTURES / "case-logs" / "01_last_batch_one" / "trace").iterdir():
+        content = gzip.decompress(path.read_bytes())
+        (bundle.trace_directory / path.name.removesuffix(".gz")).write_bytes(content)
+    rows = [
+        row({"L['inputs']": (size, 6), "L['labels']": (size,)}, calls, compiled=int(size != 33))
+        for size, calls in ((8, 10), (1, 3), (20, 2), (33, 397))
+    ]
+    file = "/home/user/cases/01_last_batch_one/case.py"
+    write_calls(bundle, process([function("loss_fn", file, 12, rows)], pid=32627))
+    write_calls(bundle, "{")
+
+    examined = examine(bundle.path)
+    report = reported(examined)
+    jsonschema.validate(report, SCHEMA)
+    weights = [each["calls"] for each in report["findings"] if each["calls"]]  # type: ignore[attr-defined]
+    assert weights and all(each == {"with_value": 3, "of": 412, "value": "1"} for each in weights)
+    assert [each.slug for each in examined.document.notices] == ["calls-unread"]
+    text = io.StringIO()
+    print_suggestions(suggest(examined, bounds=True), Console(file=text, width=100))
+    assert "3 of 412 observed calls have size 1" in " ".join(text.getvalue().split())
+    assert "max=33" in text.getvalue()

@@ -129,6 +129,15 @@ def launch(
     )
 
 
+def no_program() -> DoctorError:
+    """Return the error for a command without a word in it."""
+    return DoctorError(
+        "There is no program to run.",
+        slug="no-program",
+        hint="Write e.g. `recompile-doctor run train.py` or `... run -- torchrun train.py`.",
+    )
+
+
 @dataclass(slots=True)
 class TraceProgress:
     """Counts recompiles and compilations in the trace files that are new since it was made.
@@ -282,11 +291,7 @@ def _start(
     command: Sequence[str], environment: Mapping[str, str], cwd: Path, streams: Streams | None
 ) -> subprocess.Popen[bytes]:
     if not command or not command[0]:
-        raise DoctorError(
-            "There is no program to run.",
-            slug="no-program",
-            hint="Write e.g. `recompile-doctor run train.py` or `... run -- torchrun train.py`.",
-        )
+        raise no_program()
     try:
         # Descriptors that we were started with are the program's, e.g. those of <(command); ours
         # are closed in it, since Python marks all that it opens.

@@ -139,6 +139,8 @@ class _Names:
     def __init__(self, function: CalledFunction, by_keyword: frozenset[str]) -> None:
         self._function = function
         self._by_keyword = by_keyword
+        # What is handed by keyword stands behind all that is handed by position.
+        self._positions = [each for each in function.parameters if each not in by_keyword]
         self._known: dict[str, str | None] = {}
 
     def renamed(self, row: CallRow) -> list[TensorArgument | IntArgument]:
@@ -165,12 +167,12 @@ class _Names:
         name, steps = source.root.name, source.steps
         if name in self._by_keyword:
             return str(Source(Local(_KWARGS), (Item(name), *steps)))
-        if name in function.parameters:
-            return str(Source(Local(_ARGS), (Item(function.parameters.index(name)), *steps)))
+        if name in self._positions:
+            return str(Source(Local(_ARGS), (Item(self._positions.index(name)), *steps)))
         match steps:
             case (Item(int(number)), *rest) if name == function.varargs:
-                number += len(function.parameters)
-                return str(Source(Local(_ARGS), (Item(number), *rest)))
+                position = len(self._positions) + number
+                return str(Source(Local(_ARGS), (Item(position), *rest)))
             case (Item(str(key)), *rest) if name == function.varkw:
                 return str(Source(Local(_KWARGS), (Item(key), *rest)))
             case _:

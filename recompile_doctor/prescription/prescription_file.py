@@ -362,6 +362,12 @@ def _line(node: yaml.Node) -> int:
     return int(node.start_mark.line) + 1
 
 
+def prescription_of(path: Path) -> tuple[Prescription, Trial]:
+    """Return what a prescription file asks for, also as a prescription; its lists have no marks."""
+    trial = read_prescription(path)
+    return Prescription(trial.id, f"the file {path.name}", trial.marks, trial.config), trial
+
+
 # Applying
 
 
@@ -371,8 +377,12 @@ def content_name(path: Path) -> str:
     return f"{path} (sha256 {digest[:16]})"
 
 
-def content_of(trial: Trial) -> dict[str, Any]:
-    """Return all that a run under ``trial`` has applied, as plain values; not its name."""
+def content_of(trial: Trial) -> str:
+    """Return all that a run under ``trial`` has applied as JSON; not its name."""
+    return json.dumps(_content(trial), sort_keys=True)
+
+
+def _content(trial: Trial) -> dict[str, Any]:
     return {
         "marks": [_probe_mark(mark) for mark in trial.marks],
         "environment": dict(trial.environment),
@@ -391,7 +401,7 @@ def prepare(trial: Trial, bundle: Bundle, base: Mapping[str, str]) -> dict[str, 
             variables[name] = f"{base[name]},{variables[name]}"
     if trial.marks or trial.config:
         path = bundle.path / FILE_NAME
-        content = content_of(trial)
+        content = _content(trial)
         del content["environment"]
         try:
             path.write_text(json.dumps(content, indent=1), encoding="utf-8")

@@ -627,7 +627,7 @@ def _moved_to_callers(
     left behind (``___stack0``) are gone.
     """
     seen = {(frame.frame, place) for frame in left for place in frame.varying}
-    callers = {frame.frame for frame in left if not frame.is_resume}
+    callers = {frame.frame: frame for frame in left if not frame.is_resume}
     moved = []
     for frame in frames:
         if frame in left or not frame.is_resume or frame.frame not in callers:
@@ -639,7 +639,8 @@ def _moved_to_callers(
         ]
         if kept:
             seen.update((frame.frame, place) for place in kept)
-            moved.append(frame.restricted_to(kept))
+            rows = callers[frame.frame].rows
+            moved.append(replace(frame.restricted_to(kept), rows=rows))
     return tuple(moved)
 
 

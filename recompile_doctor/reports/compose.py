@@ -5,10 +5,12 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from recompile_doctor.capture.calls import CalledFunction
 from recompile_doctor.diagnosis.diagnose import Diagnosis
 from recompile_doctor.diagnosis.finding import Disposition
 from recompile_doctor.events.vocabulary import ParseIssue
 from recompile_doctor.model.run import Compilation, Run
+from recompile_doctor.reports.call_weights import call_weights
 from recompile_doctor.reports.document import (
     Document,
     Entry,
@@ -33,7 +35,8 @@ _FrameName = tuple[str | None, str | None, int | None]
 class Context:
     """What a report knows beside the logs: the bundle's manifest, and what was noticed.
 
-    ``is_latest``: a command without a path reads the same bundle.
+    ``is_latest``: a command without a path reads the same bundle. ``called`` are the calls that the
+    probe saw.
     """
 
     subject: str
@@ -43,6 +46,7 @@ class Context:
     run_seconds: float | None = None
     notices: tuple[Notice, ...] = ()
     pages: str | None = None
+    called: tuple[CalledFunction, ...] = ()
 
 
 def compose(diagnosis: Diagnosis, context: Context) -> Document:
@@ -60,6 +64,7 @@ def compose(diagnosis: Diagnosis, context: Context) -> Document:
         unread=_unread(run),
         notices=(*context.notices, *_notices(run)),
         pages=context.pages,
+        weights=call_weights(diagnosis, context.called),
     )
     return replace(document, next_commands=tuple(_next_commands(document, context)))
 

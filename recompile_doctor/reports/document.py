@@ -1,6 +1,7 @@
 """The document that every format lays out: all figures are computed before, none in a format."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
 from recompile_doctor.diagnosis.finding import Disposition, Finding
@@ -114,8 +115,23 @@ class NextCommand:
 
 
 @dataclass(frozen=True, slots=True)
+class CallWeight:
+    """How many of the calls that the probe saw had the special value that a finding is about.
+
+    ``value`` names it in words: ``1``, or ``0 or 1``.
+    """
+
+    calls_with_value: int
+    calls: int
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
-    """All that a report says. Findings are ranked: what costs most stands first."""
+    """All that a report says. Findings are ranked: what costs most stands first.
+
+    ``weights`` are by the ids of findings; only those have one whose calls the probe saw.
+    """
 
     tool_version: str
     torch_version: str | None
@@ -128,6 +144,7 @@ class Document:
     notices: tuple[Notice, ...] = ()
     next_commands: tuple[NextCommand, ...] = ()
     pages: str | None = None
+    weights: Mapping[str, CallWeight] = field(default_factory=dict)
 
     @property
     def has_something_to_fix(self) -> bool:

@@ -6,11 +6,17 @@ import msgspec
 
 from recompile_doctor.diagnosis.finding import Evidence, Finding, UserLocation
 from recompile_doctor.model.frame import FrameKey
-from recompile_doctor.reports.document import Document, FrameSummary, Summary, UnreadSummary
+from recompile_doctor.reports.document import (
+    CallWeight,
+    Document,
+    FrameSummary,
+    Summary,
+    UnreadSummary,
+)
 from recompile_doctor.reports.source_lines import code_of
 from recompile_doctor.reports.words import recompile_name
 
-# 1: the first.
+# 1: the first; ``calls`` of a finding came later, reports without it are read like null.
 FORMAT_VERSION = 1
 
 # Nanoseconds are noise, and sums of floats end in 0000000004.
@@ -108,6 +114,17 @@ def _finding(finding: Finding, document: Document) -> dict[str, Any]:
         "why": finding.why,
         "together_with": finding.together_with,
         "hints": list(finding.hints),
+        "calls": _weight(document.weights.get(finding.id)),
+    }
+
+
+def _weight(weight: CallWeight | None) -> dict[str, Any] | None:
+    if weight is None:
+        return None
+    return {
+        "with_value": weight.calls_with_value,
+        "of": weight.calls,
+        "value": weight.value,
     }
 
 

@@ -156,6 +156,9 @@ class _Markdown:
         place = words.place(finding)
         about = f": {html_code(place)}" if place else ""
         lines = [f"**What happened:** {prose(finding.message)}"]
+        weight = words.call_weight(finding, self._document)
+        if weight:
+            lines.append(f"**Calls:** {prose(weight)}")
         if finding.why:
             lines.append(f"**Why torch guarded:** {prose(finding.why)}")
         together = words.places_together(self._groups.folded.get(finding.id, []))
@@ -193,6 +196,7 @@ class _Markdown:
             code(str(finding.frame)),
             words.recompile_names(finding, self._document) if finding.recompiles else "",
             words.cost(finding, self._document),
+            words.call_weight(finding, self._document),
         )
         return " · ".join(filter(None, facts))
 

@@ -9,6 +9,7 @@ from recompile_doctor.prescription.environment import Shell, environment_for, li
 from recompile_doctor.prescription.marks import Mark
 from recompile_doctor.prescription.reach import Reach, reach_of
 from recompile_doctor.prescription.rendering import Rendering, frame_words
+from recompile_doctor.prescription.verified import Shown
 from recompile_doctor.reports.layout import Page
 from recompile_doctor.torch_compat import TorchFeatures
 
@@ -63,8 +64,8 @@ def calls_as_code(rendering: Rendering) -> Iterator[str]:
         yield from group.calls
 
 
-def prescription_json(rendering: Rendering) -> dict[str, Any]:
-    """Return a prescription with all its forms as JSON has it."""
+def prescription_json(rendering: Rendering, shown: Shown | None = None) -> dict[str, Any]:
+    """Return a prescription with all its forms as JSON has it, and what a rerun measured of it."""
     prescription = rendering.prescription
     return {
         "id": prescription.id,
@@ -91,6 +92,24 @@ def prescription_json(rendering: Rendering) -> dict[str, Any]:
         "estimated_recompiles_after": prescription.estimated_recompiles_after,
         "risks": list(prescription.risks),
         "status": prescription.status.value,
+        "measured": None
+        if shown is None
+        else {
+            "recompiles_before": shown.before,
+            "recompiles_after": shown.after,
+            "verdict": shown.verdict,
+            "outputs": shown.outputs,
+        },
+    }
+
+
+def refused_json(shown: Shown) -> dict[str, Any]:
+    """Return what speaks against a prescription as JSON has it."""
+    return {
+        "id": shown.prescription.id,
+        "verdict": shown.verdict,
+        "recompiles": shown.after,
+        "why": shown.why,
     }
 
 

@@ -21,6 +21,7 @@ from recompile_doctor.ids import parse_compile_id
 from recompile_doctor.model.frame import FrameKey
 from recompile_doctor.model.run import CompileKey
 from recompile_doctor.reports.document import (
+    CallWeight,
     Document,
     FrameSummary,
     Notice,
@@ -67,6 +68,12 @@ class _Evidence(_Place, frozen=True):
     text: str
 
 
+class _Calls(msgspec.Struct, frozen=True):
+    with_value: int
+    of: int
+    value: str
+
+
 class _Finding(msgspec.Struct, frozen=True):
     id: str
     rule: str
@@ -89,6 +96,7 @@ class _Finding(msgspec.Struct, frozen=True):
     why: str
     together_with: str | None
     hints: tuple[str, ...]
+    calls: _Calls | None = None  # reports of before it was there have none
 
     def value(self) -> Finding:
         return Finding(
@@ -149,6 +157,11 @@ class _Report(msgspec.Struct, frozen=True):
             findings=tuple(each.value() for each in self.findings),
             unread=UnreadSummary(self.unread.records, self.unread.bytes, ()),
             notices=self.notices,
+            weights={
+                each.id: CallWeight(each.calls.with_value, each.calls.of, each.calls.value)
+                for each in self.findings
+                if each.calls is not None
+            },
         )
 
 

@@ -1,7 +1,7 @@
 """Prescriptions for a terminal, as Markdown and as JSON; docs/suggest.schema.json describes it."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -11,7 +11,9 @@ from rich.text import Text
 from recompile_doctor.diagnosis.finding import Finding
 from recompile_doctor.prescription.marks import Advice, Prescription
 from recompile_doctor.prescription.rendering import Rendering, frame_words
+from recompile_doctor.prescription.verified import Shown
 from recompile_doctor.reports import words
+from recompile_doctor.reports.document import CallWeight
 from recompile_doctor.reports.json_report import valid_text
 from recompile_doctor.reports.layout import Page, ends, page_for, print_lines, wrapped
 from recompile_doctor.reports.markdown import code, code_block, prose
@@ -21,6 +23,7 @@ from recompile_doctor.reports.prescription_forms import (
     in_code,
     pasted,
     prescription_json,
+    refused_json,
     setting_lines,
     shell_lines,
     variables_beside_calls,
@@ -41,7 +44,9 @@ class SuggestDocument:
 
     ``target_torch`` is the release that the forms are for; ``target_assumed`` tells that neither
     the log nor the user named it. ``recompiles`` are those that the log holds, ``sources`` all
-    names of inputs in it.
+    names of inputs in it. ``measured`` is what reruns have shown of the prescriptions, by id;
+    ``refused`` are those that are left out because they measured no better, or broke the program.
+    ``weights`` are by the ids of findings.
     """
 
     subject: str
@@ -54,6 +59,9 @@ class SuggestDocument:
     renderings: tuple[Rendering, ...]
     findings: tuple[Finding, ...]
     expected: tuple[Finding, ...]
+    measured: Mapping[str, Shown] = field(default_factory=dict)
+    refused: tuple[Shown, ...] = ()
+    weights: Mapping[str, CallWeight] = field(default_factory=dict)
 
     @property
     def advice(self) -> tuple[Advice, ...]:
@@ -81,7 +89,8 @@ def headline(document: SuggestDocument) -> str:
     recompiles = words.counted(document.recompiles, "recompile")
     if not count:
         return f"{recompiles}; no mark or flag helps: the program itself is to be changed."
-    return f"{recompiles}; {words.counted(count, 'prescription')}, the most plausible first."
+    first = "the verified first" if document.measured else "the most plausible first"
+    return f"{recompiles}; {words.counted(count, 'prescription')}, {first}."
 
 
 def _changes(prescription: Prescription) -> bool:
@@ -89,7 +98,11 @@ def _changes(prescription: Prescription) -> bool:
 
 
 def estimate(document: SuggestDocument, prescription: Prescription) -> str:
-    """Return what is expected to be left, marked as an estimate."""
+    """Return what is left as a rerun measured it, or what is expected, marked as an estimate."""
+    shown = document.measured.get(prescription.id)
+    if shown is not None:
+        outputs = {"same": "outputs the same"}.get(shown.outputs, f"outputs {shown.outputs}")
+        return f"recompiles {shown.before} -> {shown.after}, measured, verified, {outputs}"
     after = prescription.estimated_recompiles_after
     left = "?" if after is None else str(after)
     return f"recompiles {document.recompiles} -> {left}, estimated, {prescription.status.value}"
@@ -132,6 +145,7 @@ def _lines(document: SuggestDocument, page: Page) -> Iterator[Text]:
             yield from _prescription(document, rendering, number, page)
             yield from _risks(rendering.prescription, number, risks, page)
     yield from _advice(document, page)
+    yield from _refused(document, page)
     yield from _expected(document, page)
     yield from _next(document, page)
 
@@ -173,8 +187,15 @@ def _risks(
 
 def _explains(document: SuggestDocument, prescription: Prescription, page: Page) -> Iterator[Text]:
     explained = [each for each in document.findings if each.id in prescription.explains]
-    named = dict.fromkeys(words.place(each) or each.title for each in explained)
-    shown = [page.safe(each) for each in list(named)[:_MOST_EXPLAINED]]
+    named: dict[str, str] = {}
+    for each in explained:
+        place = words.place(each) or each.title
+        weight = document.weights.get(each.id)
+        named[place] = words.weight_text(weight) if weight else named.get(place, "")
+    shown = [
+        page.safe(f"{place} ({weight})" if weight else place)
+        for place, weight in list(named.items())[:_MOST_EXPLAINED]
+    ]
     if len(named) > len(shown):
         shown.append(f"{len(named) - len(shown)} more")
     if shown:
@@ -229,6 +250,22 @@ def expected_text(finding: Finding) -> str:
     return f"expected: {graphs} graphs of {frame_words(finding.frame)}: {subject}"
 
 
+def _refused(document: SuggestDocument, page: Page) -> Iterator[Text]:
+    if not document.refused:
+        return
+    yield Text()
+    yield Text("Left out, since a rerun spoke against it", "bold underline")
+    for each in document.refused:
+        text = page.safe(refused_text(each))
+        yield from wrapped(page, text, indent=_INDENT, hanging=2)
+
+
+def refused_text(shown: Shown) -> str:
+    """Return why a prescription is not suggested any more."""
+    why = f": {shown.why}" if shown.why else ""
+    return f"{shown.prescription.id}: {shown.verdict}{why}"
+
+
 def _next(document: SuggestDocument, page: Page) -> Iterator[Text]:
     first = next(
         (each.prescription for each in document.renderings if _changes(each.prescription)), None
@@ -236,7 +273,13 @@ def _next(document: SuggestDocument, page: Page) -> Iterator[Text]:
     if first is None:
         return
     yield Text()
-    yield Text("Nothing of this is verified. Try it without touching the program:", "bold")
+    if document.measured:
+        yield Text("Write it into the program, or set it for one run:", "bold")
+        yield Text(f"  recompile-doctor suggest --id {first.id} --format patch | git apply", "bold")
+    else:
+        yield Text("Nothing of this is verified. Let reruns find what works:", "bold")
+        yield Text("  recompile-doctor verify", "bold")
+        yield Text("Or try it yourself, without touching the program:", "bold")
     yield Text(
         f"  recompile-doctor suggest --id {first.id} --format yaml --output prescription.yaml",
         "bold",
@@ -264,6 +307,8 @@ def _blocks(document: SuggestDocument) -> Iterator[str]:
         yield f"**Rewrite** ({code(first.rule)}): {prose(first.text)}{same}"
         if first.example:
             yield code_block(first.example.rstrip("\n").split("\n"), "python")
+    if document.refused:
+        yield "\n".join(f"- left out, {prose(refused_text(each))}" for each in document.refused)
     if document.expected:
         yield "\n".join(f"- {prose(expected_text(each))}" for each in document.expected)
 
@@ -299,7 +344,11 @@ def suggestions_json(document: SuggestDocument) -> str:
         "target_torch": document.target_torch,
         "target_assumed": document.target_assumed,
         "recompiles": document.recompiles,
-        "prescriptions": [prescription_json(each) for each in document.renderings],
+        "prescriptions": [
+            prescription_json(each, document.measured.get(each.prescription.id))
+            for each in document.renderings
+        ],
+        "refused": [refused_json(each) for each in document.refused],
         "expected": [
             {"finding": each.id, "graphs": len({ref.key for ref in each.recompiles}) + 1}
             for each in document.expected

@@ -162,6 +162,7 @@ class _FindingPrinter:
             words.recompile_names(finding, document) if finding.recompiles else "",
             words.break_counts(finding) if finding.graph_breaks else "",
             words.cost(finding, document),
+            words.call_weight(finding, document),
         )
         yield from joined(page, facts, "dim", indent=_SHORT_INDENT, hanging=2)
 
@@ -179,6 +180,9 @@ class _FindingPrinter:
         subject = self._subject(finding)
         if subject.plain:
             yield from self._line(subject)
+        weight = words.call_weight(finding, self._document)
+        if weight:
+            yield from self._line(weight)
         yield from self._where(finding)
         if not words.says_it_all(finding):
             yield from self._line(self._page.safe(words.shortened(finding.message, _LONGEST_TEXT)))

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from recompile_doctor.prescription.marks import Prescription, Status
+from recompile_doctor.prescription.marks import Status
 from recompile_doctor.prescription.observed import Place
 from recompile_doctor.prescription.rendering import Rendering, render
 from recompile_doctor.reports import verify_words, words
@@ -18,7 +18,12 @@ from recompile_doctor.reports.diff_report import run_json
 from recompile_doctor.reports.json_report import valid_text
 from recompile_doctor.reports.layout import Page, ends, joined, page_for, print_lines, wrapped
 from recompile_doctor.reports.markdown import code, code_block, fitted, html_code, prose, table
-from recompile_doctor.reports.prescription_forms import call_lines, pasted, prescription_json
+from recompile_doctor.reports.prescription_forms import (
+    call_lines,
+    pasted,
+    prescription_json,
+    refused_json,
+)
 from recompile_doctor.verification.lessons import Lesson
 from recompile_doctor.verification.pace import Pace
 from recompile_doctor.verification.trial_run import Baseline, TrialRun, Verification
@@ -245,7 +250,12 @@ def verification_json(
         "target_torch": verify_words.torch_version(verification),
         "target_assumed": verification.baseline.facts.torch_version is None,
         "recompiles": verification.baseline.facts.totals.recompiles,
-        "prescriptions": [] if rendering is None else [_verified_json(rendering)],
+        "prescriptions": list(_verified_json(verification, rendering)),
+        "refused": [
+            refused_json(verify_words.shown(each, verification.baseline))
+            for each in verification.trials
+            if not each.is_proof
+        ],
         "expected": [
             {"finding": each.id, "graphs": len({ref.key for ref in each.recompiles}) + 1}
             for each in verify_words.expected(verification)
@@ -270,9 +280,14 @@ def verification_json(
     return msgspec.json.format(encoded, indent=2).decode() + "\n"
 
 
-def _verified_json(rendering: Rendering) -> dict[str, Any]:
+def _verified_json(
+    verification: Verification, rendering: Rendering | None
+) -> Iterator[dict[str, Any]]:
+    if rendering is None or verification.best is None:
+        return
     prescription = replace(rendering.prescription, status=Status.VERIFIED)
-    return prescription_json(replace(rendering, prescription=prescription))
+    shown = verify_words.shown(verification.best, verification.baseline)
+    yield prescription_json(replace(rendering, prescription=prescription), shown)
 
 
 def _baseline_json(baseline: Baseline) -> dict[str, Any]:
@@ -293,7 +308,7 @@ def _trial_json(
     return {
         "number": trial.number,
         "id": trial.prescription.id,
-        "prescription": _tried_json(trial.prescription, trial.is_proof, verification, sources),
+        "prescription": _tried_json(trial, verification, sources),
         "reason": trial.reason,
         "verdict": trial.verdict.value,
         "reasons": list(trial.judgement.reasons),
@@ -316,11 +331,12 @@ def _trial_json(
 
 
 def _tried_json(
-    prescription: Prescription, proof: bool, verification: Verification, sources: tuple[str, ...]
+    trial: TrialRun, verification: Verification, sources: tuple[str, ...]
 ) -> dict[str, Any]:
-    status = Status.VERIFIED if proof else Status.UNVERIFIED
-    shown = replace(prescription, status=status)
-    return prescription_json(render(shown, verify_words.features(verification), sources))
+    status = Status.VERIFIED if trial.is_proof else Status.UNVERIFIED
+    prescription = replace(trial.prescription, status=status)
+    rendering = render(prescription, verify_words.features(verification), sources)
+    return prescription_json(rendering, verify_words.shown(trial, verification.baseline))
 
 
 def _pace_json(pace: Pace | None) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from recompile_doctor.diagnosis.finding import Disposition, Finding
 from recompile_doctor.prescription.marks import Prescription
 from recompile_doctor.prescription.prescription_file import trial_of
 from recompile_doctor.prescription.rendering import Rendering
+from recompile_doctor.prescription.verified import Shown
 from recompile_doctor.reports import words
 from recompile_doctor.reports.prescription_forms import (
     calls_as_code,
@@ -350,6 +351,20 @@ def remarks(trial: TrialRun) -> Iterator[tuple[str, str]]:
     reservations = "; ".join(trial.judgement.reservations)
     if reservations:
         yield "although", reservations
+
+
+def shown(trial: TrialRun, baseline: Baseline) -> Shown:
+    """Return a trial in the few words that `suggest` keeps of it."""
+    return Shown(
+        trial.prescription,
+        trial.content,
+        trial.is_proof,
+        trial.verdict.value,
+        trial.outputs.sameness.value,
+        baseline.facts.totals.recompiles,
+        trial.facts.totals.recompiles,
+        "" if trial.is_proof else "; ".join(trial.judgement.reasons),
+    )
 
 
 # What remains

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from recompile_doctor.diagnosis.finding import Disposition, Finding, RecompileRef
 from recompile_doctor.reports.document import (
+    CallWeight,
     Document,
     FrameSummary,
     Notice,
@@ -181,6 +182,19 @@ def break_counts(finding: Finding) -> str:
     """Return at how many places the graph broke, and how often."""
     places = counted(finding.graph_breaks, "place")
     return f"{places}, {counted(finding.break_times, 'time')}" if finding.break_times else places
+
+
+def call_weight(finding: Finding, document: Document) -> str:
+    """Return ``1 of 412 observed calls has size 1``, or nothing where the calls are not known."""
+    weight = document.weights.get(finding.id)
+    return "" if weight is None else weight_text(weight)
+
+
+def weight_text(weight: CallWeight) -> str:
+    """Return how many of the calls that the probe saw had the special size."""
+    verb = "has" if weight.calls_with_value == 1 else "have"
+    calls = counted(weight.calls, "observed call")
+    return f"{weight.calls_with_value} of {calls} {verb} size {weight.value}"
 
 
 def runs_eagerly(frame: FrameSummary) -> bool:

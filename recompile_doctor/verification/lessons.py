@@ -69,8 +69,10 @@ class Lesson:
 
 def lessons_of(run: Run, errors: str = "") -> tuple[Lesson, ...]:
     """Return what torch could not decide in a run; ``errors`` is the end of its standard error."""
-    found = dict.fromkeys(_in_order(run, errors))
-    return tuple(found)
+    found: dict[tuple[LessonKind, tuple[Place, ...], str], Lesson] = {}
+    for lesson in _in_order(run, errors):
+        found.setdefault((lesson.kind, lesson.places, lesson.expression), lesson)
+    return tuple(found.values())
 
 
 def assumptions_of(run: Run) -> tuple[Lesson, ...]:

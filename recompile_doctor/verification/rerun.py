@@ -77,9 +77,11 @@ class Change:
     @property
     def content(self) -> str:
         """Return what the change is, for a key; the same text for the same change."""
+        prescription = "" if self.trial is None else content_of(self.trial)
+        if not self.files:
+            return prescription
         files = [[str(path), hashlib.sha256(data).hexdigest()] for path, data in self.files]
-        prescription = None if self.trial is None else content_of(self.trial)
-        return json.dumps([prescription, files], sort_keys=True)
+        return json.dumps([prescription, files])
 
 
 @dataclass(frozen=True, slots=True)

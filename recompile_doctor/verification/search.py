@@ -29,12 +29,17 @@ from recompile_doctor.verification.equivalence import (
     OutputsCompared,
     Sameness,
     compare_outputs,
-    compare_text,
     judge_outputs,
 )
-from recompile_doctor.verification.facts import RunFacts
+from recompile_doctor.verification.facts import (
+    RunFacts,
+    explains_recompiles,
+    limit_hits,
+    own_breaks,
+)
 from recompile_doctor.verification.lessons import Lesson, assumptions_of, lessons_of
 from recompile_doctor.verification.pace import compare_pace
+from recompile_doctor.verification.printed import judge_text
 from recompile_doctor.verification.refine import (
     Candidate,
     merged,
@@ -104,7 +109,8 @@ class Search:
     def best_of_suggestions(self) -> Verification:
         """Search from what is suggested for the program as it is."""
         known = self._known = self._baseline()
-        found = suggest(known.looked.diagnosis, known.features)
+        called = known.looked.calls.functions
+        found = suggest(known.looked.diagnosis, known.features, called=called)
         queue = deque(
             Candidate(each, f"suggested: {each.title}")
             for each in found
@@ -128,6 +134,7 @@ class Search:
         order = self._order(prescription, change)
         result = self._judged(
             Candidate(prescription, "the patched files, in place of the user's"),
+            change.content,
             self.rerunner.run(order),
         )
         return self._result(result if result.is_proof else None)
@@ -138,8 +145,8 @@ class Search:
         orders = [Order(f"baseline-{n + 1}") for n in range(self.limits.baseline_runs)]
         finished = tuple(self.rerunner.run_all(orders))
         looked = [self.look(each) for each in finished]
-        for run, seen in zip(finished, looked, strict=True):
-            _check_baseline(run, seen.facts)
+        for made, seen in zip(finished, looked, strict=True):
+            _check_baseline(made, seen.facts)
         first = looked[0]
         run = first.diagnosis.run
         version = finished[0].bundle.manifest.torch_version or run.torch_version
@@ -161,7 +168,7 @@ class Search:
             baseline,
             finished,
             first,
-            observe(run, first.calls),
+            observe(run, first.calls.functions),
             features_of(version),
             tuple(sorted(_sources(first.diagnosis))),
         )
@@ -206,7 +213,7 @@ class Search:
         if learnt is not None:
             yield learnt
         if result.is_proof and not self._is_perfect(result):
-            more = suggest(looked.diagnosis, known.features)
+            more = suggest(looked.diagnosis, known.features, called=looked.calls.functions)
             for each in more[:1]:
                 if each.marks or each.flags:
                     yield Candidate(
@@ -319,12 +326,12 @@ class Search:
         finished = self.rerunner.run_all(orders) if orders else []
         results = []
         for candidate, order, run in zip(candidates, orders, finished, strict=True):
-            result = self._judged(candidate, run)
+            result = self._judged(candidate, order.change.content, run)
             self._tried[order.change.content] = result
             results.append(result)
         return results
 
-    def _judged(self, candidate: Candidate, finished: Finished) -> TrialRun:
+    def _judged(self, candidate: Candidate, content: str, finished: Finished) -> TrialRun:
         known = self._known
         looked = self.look(finished)
         pace = compare_pace(known.looked.calls, looked.calls)
@@ -333,6 +340,7 @@ class Search:
         result = TrialRun(
             number=len(self._trials) + 1,
             prescription=candidate.prescription,
+            content=content,
             reason=candidate.reason,
             bundle=finished.bundle.path,
             facts=looked.facts,
@@ -366,7 +374,7 @@ class Search:
         compared = judge_outputs([each.bundle for each in baselines], finished.bundle)
         if not self.limits.compare_stdout or compared.sameness is Sameness.DIFFERENT:
             return compared
-        printed = compare_text([each.stdout for each in baselines], finished.stdout)
+        printed = judge_text([each.stdout for each in baselines], finished.stdout)
         return printed if printed.sameness is not Sameness.SAME else compared
 
     def _most(self) -> int | None:
@@ -408,7 +416,8 @@ class Search:
             each.finding: each.text for each in advice_for(looked.diagnosis, self._known.frames)
         }
         for finding in looked.diagnosis.findings:
-            if finding.disposition is not Disposition.FIXABLE:
+            weighs = explains_recompiles(finding) or own_breaks(finding) or limit_hits(finding)
+            if finding.disposition is not Disposition.FIXABLE or not weighs:
                 continue
             lesson = next(self._met(finding), None)
             why = advice.get(finding.id, "no mark or setting that was tried helps it")

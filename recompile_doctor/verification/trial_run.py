@@ -24,13 +24,14 @@ class Ending(Enum):
 class TrialRun:
     """One run of the program under a prescription.
 
-    ``reason`` says why it was tried, ``seconds`` how long the program ran. ``reused`` tells that
-    an earlier, interrupted verify had run it already. ``lessons`` are what torch said in it that
-    tells what to try next.
+    ``content`` is what the run had applied. ``reason`` says why it was tried, ``seconds`` how long
+    the program ran. ``reused`` tells that an earlier, interrupted verify had run it already.
+    ``lessons`` are what torch said in it that tells what to try next.
     """
 
     number: int
     prescription: Prescription
+    content: str
     reason: str
     bundle: Path
     facts: RunFacts

@@ -32,8 +32,9 @@ ZERO_ONE_NOTE = (
 class Maker:
     """Makes the events of one log, line after line."""
 
-    def __init__(self, kind: LogKind = LogKind.TRACE, process: str = "7") -> None:
+    def __init__(self, kind: LogKind = LogKind.TRACE, process: str = "7", file: str = FILE) -> None:
         self.kind = kind
+        self.file = file
         self.process = process
         self.events: list[Event] = []
 
@@ -57,8 +58,8 @@ class Maker:
         pairs = failed.items() if isinstance(failed, Mapping) else failed
         if pairs:
             entries = tuple(EntryFailure(parse_compile_id(one), text) for one, text in pairs)
-            self._add(compile_id, RecompileReported, entries, function, FILE, 3)
-        self._add(compile_id, CompileStarted, function, FILE, 3)
+            self._add(compile_id, RecompileReported, entries, function, self.file, 3)
+        self._add(compile_id, CompileStarted, function, self.file, 3)
         for source, size in (sizes or {}).items():
             self._add(compile_id, InputDescribed, source, size, None, "torch.float32", "cpu")
         for number, (source, value) in enumerate((symbols or {}).items()):
@@ -67,7 +68,7 @@ class Maker:
             if source in (constants or {}):
                 self._add(compile_id, SymbolSpecialized, name, str(value), "find")
         if seconds is not None:
-            self._add(compile_id, CompileFinished, function, FILE, 3, seconds)
+            self._add(compile_id, CompileFinished, function, self.file, 3, seconds)
 
     def _add(self, compile_id: str, event: type, *values: object) -> None:
         number = len(self.events) + 1

@@ -2,6 +2,7 @@
 
 from recompile_doctor.prescription.observed import INT, Place, observe
 from tests.diagnosis.handmade import Maker
+from tests.prescription.called import called
 
 
 def static(source: str, dim: int, was: int, now: int) -> str:
@@ -90,3 +91,87 @@ def test_the_typical_size_is_the_most_frequent_general_one() -> None:
     maker = calls(*({"L['x']": (size,)} for size in (1, 7, 1, 7, 3, 1)))
     (frame,) = observe(maker.run())
     assert frame.typical(Place("L['x']", 0)) == 7
+
+
+# With the calls that the probe saw
+
+TIED = (
+    {"L['x']": (4, 16), "L['mask']": (4, 16), "L['bias']": (4,)},
+    {"L['x']": (2, 9), "L['mask']": (2, 9), "L['bias']": (2,)},
+    {"L['x']": (7, 5), "L['mask']": (7, 5), "L['bias']": (7,)},
+)
+
+
+def test_a_call_that_an_entry_served_takes_a_member_out_of_a_group() -> None:
+    """Only what differed leaves; what was equal in all calls stays together."""
+    served = {"L['x']": (6, 8), "L['mask']": (6, 8), "L['bias']": (3,)}
+    (frame,) = observe(calls(*TIED).run(), [called("forward", *((each, 1) for each in TIED))])
+    assert [tuple(map(str, group)) for group in frame.groups] == [
+        ("L['x']:0", "L['mask']:0", "L['bias']:0"),
+        ("L['x']:1", "L['mask']:1"),
+    ]
+    rows = [*((each, 1) for each in TIED), (served, 1)]
+    (frame,) = observe(calls(*TIED).run(), [called("forward", *rows)])
+    assert [tuple(map(str, group)) for group in frame.groups] == [
+        ("L['x']:0", "L['mask']:0"),
+        ("L['x']:1", "L['mask']:1"),
+    ]
+
+
+def test_a_group_of_two_that_differed_once_is_none() -> None:
+    """Neither is it a reason to treat the one like the other."""
+    served = {"L['x']": (6, 8), "L['mask']": (6, 3), "L['bias']": (6,)}
+    (frame,) = observe(calls(*TIED).run(), [called("forward", (served, 1))])
+    assert [len(group) for group in frame.groups] == [3]
+    assert not frame.always_equal(Place("L['x']", 1), Place("L['mask']", 1))
+    assert frame.always_equal(Place("L['x']", 0), Place("L['mask']", 0))
+
+
+def test_an_argument_that_a_call_does_not_have_refutes_nothing() -> None:
+    """It was None there, say; what is not known does not differ."""
+    (frame,) = observe(calls(*TIED).run(), [called("forward", ({"L['x']": (6, 8)}, 1))])
+    assert [len(group) for group in frame.groups] == [3, 2]
+
+
+def test_sizes_are_weighed_by_all_calls() -> None:
+    """How often each came, over all callables; the typical size is the most frequent one."""
+    maker = calls({"L['x']": (8,)}, {"L['x']": (9,)}, {"L['x']": (1,)})
+    seen = [
+        called("forward", ({"L['x']": (8,)}, 1), ({"L['x']": (33,)}, 40)),
+        called("forward", ({"L['x']": (1,)}, 90), ({"L['x']": (33,)}, 2), ({"L['n']": 3}, 1)),
+    ]
+    (frame,) = observe(maker.run(), seen)
+    place = Place("L['x']", 0)
+    assert frame.weights(place) == {8: 1, 33: 42, 1: 90}
+    assert frame.weights(Place("L['n']", INT)) == {3: 1}
+    assert frame.seen(place) == {8, 9, 1, 33}
+    assert frame.typical(place) == 33
+    assert frame.observed_calls == 134
+    assert frame.values(place) == (8, 9, 1)
+
+
+def test_a_size_that_differed_without_a_1_is_not_there_to_broadcast() -> None:
+    """The compiled calls alone look as if it were."""
+    maker = calls(
+        {"L['x']": (4,), "L['keep']": (4,)},
+        {"L['x']": (5,), "L['keep']": (1,)},
+    )
+    (frame,) = observe(maker.run())
+    assert frame.broadcast == {Place("L['keep']", 0)}
+    (frame,) = observe(maker.run(), [called("forward", ({"L['x']": (5,), "L['keep']": (3,)}, 1))])
+    assert frame.broadcast == frozenset()
+
+
+def test_calls_of_another_function_count_for_nothing() -> None:
+    """Name, file and first line have to be the same."""
+    for other in (called("backward", ({"L['x']": (1,)}, 1)), called("forward", line=4)):
+        (frame,) = observe(calls(*TIED).run(), [other])
+        assert frame.rows == ()
+
+
+def test_a_resume_function_has_no_observed_calls() -> None:
+    """Its local variables need not be the arguments any more."""
+    maker = calls(*TIED)
+    maker.compile("1/0", sizes={"L['x']": (4,)}, function="torch_dynamo_resume_in_forward_at_5")
+    first, resumed = observe(maker.run(), [called("forward", ({"L['x']": (6, 8)}, 1))])
+    assert first.rows and not resumed.rows

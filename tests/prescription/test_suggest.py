@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from recompile_doctor.capture.calls import CalledFunction
 from recompile_doctor.diagnosis.diagnose import Diagnosis, diagnose
 from recompile_doctor.events.vocabulary import MarkKind
 from recompile_doctor.pipeline import examine
@@ -16,6 +17,7 @@ from recompile_doctor.prescription.marks import Mark, Prescription
 from recompile_doctor.prescription.suggest import suggest
 from recompile_doctor.torch_compat import features_of
 from tests.diagnosis.handmade import Maker
+from tests.prescription.called import Values, called
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "case-logs"
 TORCH = features_of("2.13")
@@ -271,3 +273,68 @@ def test_what_a_captured_break_hid_is_marked_on_the_function_itself() -> None:
     assert [short(mark) for mark in first.marks] == ["L['x']:0"]
     alone = next(each for each in others if each.id == "flags")
     assert alone.estimated_recompiles_after == 2
+
+
+# With the calls that the probe saw
+
+ATTENTION = ((4, 16), (4, 17), (2, 9), (1, 9), (1, 1), (3, 1), (0, 5), (8, 32), (1, 30))
+BLOCK = "/home/user/cases/51_attention_block/case.py"
+
+
+def attention(*more: Values) -> CalledFunction:
+    """Return the nine calls of the program, of which seven compiled, and more."""
+    rows = [{"L['x']": (b, t, 32), "L['mask']": (b, 1, t, t)} for b, t in ATTENTION]
+    return called("forward", *((each, 1) for each in (*rows, *more)), file=BLOCK, line=20)
+
+
+def marks_of_attention(*more: Values, bounds: bool = False) -> dict[str, Mark]:
+    found = suggest(
+        diagnosis_of("51"), features_of("2.13"), bounds=bounds, called=[attention(*more)]
+    )
+    strongest = next(each for each in found if each.id == "strongest")
+    return {short(mark): mark for mark in strongest.marks}
+
+
+def test_groups_that_all_calls_keep_are_kept() -> None:
+    """The same marks as from the log alone; the risk says how many calls stand behind them."""
+    alone = {short(mark): mark for mark in prescribed("51")["strongest"].marks}
+    assert {each: mark.shape_group for each, mark in marks_of_attention().items()} == {
+        each: mark.shape_group for each, mark in alone.items()
+    }
+    found = suggest(diagnosis_of("51"), features_of("2.13"), called=[attention()])
+    assert any("equal in all 9 calls that were observed" in risk for risk in found[0].risks)
+    assert any(
+        "every call that the log has" in risk for risk in prescribed("51")["strongest"].risks
+    )
+
+
+def test_a_served_call_takes_a_mark_out_of_its_group() -> None:
+    """A mask of one row broadcasts over the length; only that dimension leaves the group."""
+    marks = marks_of_attention({"L['x']": (6, 20, 32), "L['mask']": (6, 1, 7, 20)})
+    assert marks["L['mask']:2"].shape_group is None
+    assert marks["L['x']:1"].shape_group == marks["L['mask']:3"].shape_group == "x_1"
+    assert marks["L['x']:0"].shape_group == marks["L['mask']:0"].shape_group == "x_0"
+
+
+def test_bounds_and_hints_come_from_all_calls() -> None:
+    """Lengths 32 and 30 were served by a graph that was there; the log does not have them."""
+    assert prescribed("51", bounds=True)["strongest"].marks[1].maximum == 17
+    served = {"L['x']": (2, 30, 32), "L['mask']": (2, 1, 30, 30)}
+    marks = marks_of_attention(served, served, bounds=True)
+    assert (marks["L['x']:1"].minimum, marks["L['x']:1"].maximum) == (1, 32)
+    assert marks["L['x']:0"].maximum == 8
+    assert marks["L['x']:1"].hint == 30
+
+
+def test_a_size_0_that_was_only_served_forbids_to_promise_1() -> None:
+    """The log has 1 and no 0 for the lengths."""
+    assert marks_of_attention()["L['x']:1"].minimum == 1
+    marks = marks_of_attention({"L['x']": (2, 0, 32), "L['mask']": (2, 1, 0, 0)})
+    assert marks["L['x']:1"].minimum is None
+
+
+def test_calls_that_entries_served_change_no_estimate() -> None:
+    """The replay is of what torch compiled."""
+    alone = {each.id: each.estimated_recompiles_after for each in prescribed("51").values()}
+    more = suggest(diagnosis_of("51"), features_of("2.13"), called=[attention()])
+    assert {each.id: each.estimated_recompiles_after for each in more} == alone

@@ -17,6 +17,7 @@ from recompile_doctor.ids import CompileId
 from recompile_doctor.model.frame import FrameKey
 from recompile_doctor.model.run import CompileKey
 from recompile_doctor.reports.document import (
+    CallWeight,
     Document,
     Entry,
     FrameSummary,
@@ -267,6 +268,7 @@ def last_batch() -> Document:
         frames=(FrameSummary(LOSS, 4, 3, 4, 0, 4.6, ()),),
         findings=(inputs, _together("L['labels']", 0, inputs), grad_mode),
         next_commands=NEXT[:2],
+        weights={inputs.id: CallWeight(3, 15, "1")},
     )
 
 
@@ -594,6 +596,7 @@ def text_only() -> Document:
             labels,
             replace(grad_mode, seconds=None, recompiles=(ref("0/2"),)),
         ),
+        weights={},
     )
 
 

@@ -87,3 +87,9 @@ def test_bytes_that_are_no_text_are_escaped() -> None:
 def test_the_same_document_gives_the_same_report() -> None:
     assert render_json(documents.attention()) == render_json(documents.attention())
     assert render_json(documents.attention()).endswith("}\n")
+
+
+def test_the_weight_of_a_finding_is_null_where_calls_are_not_known() -> None:
+    known, *others = json.loads(render_json(documents.last_batch()))["findings"]
+    assert known["calls"] == {"with_value": 3, "of": 15, "value": "1"}
+    assert [each["calls"] for each in others] == [None, None]

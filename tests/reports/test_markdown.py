@@ -91,3 +91,7 @@ def test_more_findings_than_can_be_read_are_counted() -> None:
     whole = documents.limit()
     text = render_markdown(replace(whole, findings=(whole.findings[0],) * 25))
     assert "… and 5 more findings" in text
+
+
+def test_how_many_calls_had_the_special_size_is_said() -> None:
+    assert "3 of 15 observed calls have size 1" in render_markdown(documents.last_batch())

@@ -36,6 +36,16 @@ def test_what_is_written_again_is_the_same(name: str) -> None:
     assert first == second
 
 
+def test_a_report_from_before_there_were_calls_is_read() -> None:
+    """The key came later; without it nothing is known of the calls."""
+    report = json.loads(render_json(documents.last_batch()))
+    for each in report["findings"]:
+        del each["calls"]
+    again = read_report(json.dumps(report).encode(), "x")
+    assert again is not None
+    assert not again.weights
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"3", b"\xff", b"[" * 100_000])
 def test_other_content_is_no_report(content: bytes) -> None:
     assert read_report(content, "x") is None

@@ -178,3 +178,9 @@ def test_long_tables_are_cut_but_not_what_runs_eagerly() -> None:
     text = show(documents.graph_net())
     assert "… and 9 more functions" in text
     assert "decode (net.py:99)             " in text
+
+
+def test_how_many_calls_had_the_special_size_is_shown() -> None:
+    text = show(documents.last_batch())
+    assert "3 of 15 observed calls have size 1" in text
+    assert "observed call" not in show(replace(documents.last_batch(), weights={}))

@@ -119,6 +119,7 @@ def trial(
     return TrialRun(
         number,
         prescription,
+        f"what {prescription.id} applies",
         reason,
         BUNDLE / "trials" / f"{number:02}-{prescription.id}",
         facts,
