@@ -71,9 +71,9 @@ def _start_probe(torch_logging: ModuleType) -> None:
     snapshot.install(logs, note=_note)
 
     def watch(eval_frame: ModuleType) -> None:
-        import_module(name + ".calls").start(eval_frame, note=_note)
+        _load("calls").start(eval_frame, note=_note)
 
-    import_module(name + ".waiting").after_import(
+    _load("waiting").after_import(
         "torch._dynamo.eval_frame", watch, note=_note, what="the watch over compiled functions"
     )
     prescription = os.environ.get("RECOMPILE_DOCTOR_PRESCRIPTION")
