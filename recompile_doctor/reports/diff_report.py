@@ -277,15 +277,16 @@ def diff_json(difference: Difference, judgement: Judgement) -> str:
         "reservations": list(judgement.reservations),
         "times_comparable": difference.times_differ_because is None,
         "notes": list(_notes(difference)),
-        "before": _run(difference.before),
-        "after": _run(difference.after),
+        "before": run_json(difference.before),
+        "after": run_json(difference.after),
         "frames": [_frame(each) for each in difference.frames],
         "findings": [_finding_json(each) for each in difference.findings],
     }
     return msgspec.json.format(msgspec.json.encode(valid_text(report)), indent=2).decode() + "\n"
 
 
-def _run(facts: RunFacts) -> dict[str, Any]:
+def run_json(facts: RunFacts) -> dict[str, Any]:
+    """Return one run as JSON has it."""
     return {
         "subject": facts.subject,
         "source": facts.source,

@@ -37,15 +37,20 @@ def render_markdown(
     document: Document, *, base: Path | None = None, quote_source: bool = True
 ) -> str:
     """Return the report; the options are those of ``print_terminal``."""
-    blocks: list[str] = []
+    return fitted(_Markdown(document, base, quote_source).blocks())
+
+
+def fitted(blocks: Iterable[str]) -> str:
+    """Return blocks with empty lines between them, as many as one comment takes."""
+    kept: list[str] = []
     room = _LONGEST_REPORT
-    for block in _Markdown(document, base, quote_source).blocks():
+    for block in blocks:
         room -= len(block)
         if room < 0:
-            blocks.append("**The report is cut here: GitHub takes no longer one.**")
+            kept.append("**The report is cut here: GitHub takes no longer one.**")
             break
-        blocks.append(block)
-    return "\n\n".join(blocks) + "\n"
+        kept.append(block)
+    return "\n\n".join(kept) + "\n"
 
 
 def code(text: str) -> str:
@@ -79,6 +84,14 @@ def table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     head = list(titles)
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def code_block(lines: Iterable[str], language: str) -> str:
+    """Return lines as a block of code that nothing in them can end, or make a line more of."""
+    text = "\n".join(map(words.visible, lines))
+    longest = max((len(each) for each in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 class _Markdown:

@@ -1,26 +1,33 @@
 """Prescriptions for a terminal, as Markdown and as JSON; docs/suggest.schema.json describes it."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from rich.console import Console
 from rich.text import Text
 
 from recompile_doctor.diagnosis.finding import Finding
-from recompile_doctor.prescription.environment import Shell, environment_for, lines_for
-from recompile_doctor.prescription.marks import Advice, Mark, Prescription
-from recompile_doctor.prescription.reach import Reach, reach_of
+from recompile_doctor.prescription.marks import Advice, Prescription
 from recompile_doctor.prescription.rendering import Rendering, frame_words
 from recompile_doctor.prescription.verified import Shown
 from recompile_doctor.reports import words
 from recompile_doctor.reports.document import CallWeight
 from recompile_doctor.reports.json_report import valid_text
 from recompile_doctor.reports.layout import Page, ends, page_for, print_lines, wrapped
-from recompile_doctor.reports.markdown import code, prose
+from recompile_doctor.reports.markdown import code, code_block, prose
+from recompile_doctor.reports.prescription_forms import (
+    call_lines,
+    calls_as_code,
+    in_code,
+    pasted,
+    prescription_json,
+    refused_json,
+    setting_lines,
+    shell_lines,
+    variables_beside_calls,
+)
 from recompile_doctor.torch_compat import TorchFeatures
 from recompile_doctor.version import VERSION
 
@@ -101,7 +108,7 @@ def estimate(document: SuggestDocument, prescription: Prescription) -> str:
     return f"recompiles {document.recompiles} -> {left}, estimated, {prescription.status.value}"
 
 
-def pasted_lines(document: SuggestDocument, rendering: Rendering, shell: Shell) -> tuple[str, ...]:
+def pasted_lines(document: SuggestDocument, rendering: Rendering) -> list[str]:
     """Return the lines to paste: those of the marks that no call expresses, or of all.
 
     A prescription with groups or bounds is meant to be written as calls, so that only the rest
@@ -109,19 +116,8 @@ def pasted_lines(document: SuggestDocument, rendering: Rendering, shell: Shell) 
     """
     variables: Mapping[str, str] = rendering.environment.variables
     if in_code(rendering):
-        marks = [each for each in rendering.prescription.marks if reach_of(each) is Reach.LIST]
-        variables = environment_for(
-            marks, rendering.prescription.flags, document.features, document.sources
-        ).variables
-    return tuple(lines_for(variables, shell))
-
-
-def in_code(rendering: Rendering) -> bool:
-    """Return whether a prescription needs calls in the program to say what it says."""
-    return any(
-        each.shape_group is not None or each.minimum is not None or each.maximum is not None
-        for each in rendering.prescription.marks
-    )
+        variables = variables_beside_calls(rendering, document.features, document.sources)
+    return shell_lines(variables)
 
 
 def print_suggestions(
@@ -164,21 +160,14 @@ def _prescription(
     )
     yield from ends(page, title, Text(estimate(document, prescription), "dim"), hanging=_INDENT)
     yield from _explains(document, prescription, page)
-    lines = pasted_lines(document, rendering, Shell.SH)
-    for line in lines:
-        yield Text(" " * _INDENT + page.safe(line), "bold")
+    yield from pasted(page, pasted_lines(document, rendering), _INDENT)
     if in_code(rendering):
-        for group in rendering.calls:
-            where = page.name(frame_words(group.frame), page.width - 30)
-            yield Text.assemble(" " * _INDENT, "before each call of ", (where, "bold"), ":")
-            for call in group.calls:
-                yield Text(" " * (2 * _INDENT) + page.safe(call), "bold")
+        yield from call_lines(page, rendering, _INDENT)
     elif rendering.environment_loses:
         loses = page.safe("; ".join(rendering.environment_loses))
         text = Text.assemble(("the variables do not say: ", "dim"), loses)
         yield from wrapped(page, text, indent=_INDENT, hanging=2)
-    for setting in rendering.environment.code_flags:
-        yield Text(" " * _INDENT + page.safe(f"{setting.name} = {setting.value!r}"), "bold")
+    yield from pasted(page, setting_lines(rendering), _INDENT)
 
 
 def _risks(
@@ -317,7 +306,7 @@ def _blocks(document: SuggestDocument) -> Iterator[str]:
         same = f" The same for {', '.join(map(code, others))}." if others else ""
         yield f"**Rewrite** ({code(first.rule)}): {prose(first.text)}{same}"
         if first.example:
-            yield code_block(first.example, "python")
+            yield code_block(first.example.rstrip("\n").split("\n"), "python")
     if document.refused:
         yield "\n".join(f"- left out, {prose(refused_text(each))}" for each in document.refused)
     if document.expected:
@@ -328,32 +317,20 @@ def _markdown_prescription(document: SuggestDocument, rendering: Rendering) -> I
     prescription = rendering.prescription
     yield f"### {code(prescription.id)}: {prose(prescription.title)}"
     yield prose(estimate(document, prescription))
-    lines = pasted_lines(document, rendering, Shell.SH)
+    lines = pasted_lines(document, rendering)
     if lines:
-        yield code_block("\n".join(lines), "sh")
-    calls = [
-        "\n".join([f"# before each call of {frame_words(group.frame)}", *group.calls])
-        for group in rendering.calls
-    ]
-    if calls and in_code(rendering):
-        yield code_block("\n".join(calls), "python")
-    settings = [f"{each.name} = {each.value!r}" for each in rendering.environment.code_flags]
+        yield code_block(lines, "sh")
+    if rendering.calls and in_code(rendering):
+        yield code_block(calls_as_code(rendering), "python")
+    settings = setting_lines(rendering)
     if settings:
-        yield code_block("\n".join(settings), "python")
+        yield code_block(settings, "python")
     notes = [f"- risk: {prose(each)}" for each in prescription.risks]
     if rendering.environment_loses and not in_code(rendering):
         lost = prose("; ".join(rendering.environment_loses))
         notes.insert(0, f"- the variables do not say: {lost}")
     if notes:
         yield "\n".join(notes)
-
-
-def code_block(text: str, language: str) -> str:
-    """Return lines as a block of code that nothing in them can end."""
-    lines = "\n".join(words.visible(line) for line in text.rstrip("\n").split("\n"))
-    longest = max((len(each) for each in re.findall("`+", lines)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{lines}\n{fence}"
 
 
 # JSON
@@ -371,15 +348,7 @@ def suggestions_json(document: SuggestDocument) -> str:
             prescription_json(each, document.measured.get(each.prescription.id))
             for each in document.renderings
         ],
-        "refused": [
-            {
-                "id": each.prescription.id,
-                "verdict": each.verdict,
-                "recompiles": each.after,
-                "why": each.why,
-            }
-            for each in document.refused
-        ],
+        "refused": [refused_json(each) for each in document.refused],
         "expected": [
             {"finding": each.id, "graphs": len({ref.key for ref in each.recompiles}) + 1}
             for each in document.expected
@@ -387,59 +356,3 @@ def suggestions_json(document: SuggestDocument) -> str:
     }
     encoded = msgspec.json.encode(valid_text(content))
     return msgspec.json.format(encoded, indent=2).decode() + "\n"
-
-
-def prescription_json(rendering: Rendering, shown: Shown | None = None) -> dict[str, Any]:
-    """Return one prescription as JSON has it, with what a rerun measured of it."""
-    prescription = rendering.prescription
-    return {
-        "id": prescription.id,
-        "title": prescription.title,
-        "marks": [mark_json(each) for each in prescription.marks],
-        "config": {each.name: each.value for each in prescription.flags},
-        "advice": [
-            {"rule": each.rule, "finding": each.finding, "text": each.text, "example": each.example}
-            for each in prescription.advice
-        ],
-        "environment": dict(rendering.environment.variables),
-        "environment_loses": list(rendering.environment_loses),
-        "calls": [
-            {
-                "function": None if each.frame is None else each.frame.function,
-                "file": None if each.frame is None else each.frame.file,
-                "line": None if each.frame is None else each.frame.line,
-                "calls": list(each.calls),
-            }
-            for each in rendering.calls
-        ],
-        "patch": None,
-        "explains": list(prescription.explains),
-        "estimated_recompiles_after": prescription.estimated_recompiles_after,
-        "risks": list(prescription.risks),
-        "status": prescription.status.value,
-        "measured": None
-        if shown is None
-        else {
-            "recompiles_before": shown.before,
-            "recompiles_after": shown.after,
-            "verdict": shown.verdict,
-            "outputs": shown.outputs,
-        },
-    }
-
-
-def mark_json(mark: Mark) -> dict[str, Any]:
-    """Return one mark as JSON has it."""
-    frame = mark.frame
-    return {
-        "source": mark.source,
-        "dim": mark.dim,
-        "kind": mark.kind.value,
-        "shape_group": mark.shape_group,
-        "min": mark.minimum,
-        "max": mark.maximum,
-        "hint": mark.hint,
-        "frame": None
-        if frame is None
-        else {"function": frame.function, "file": frame.file, "line": frame.line},
-    }
