@@ -360,6 +360,35 @@ def test_a_file_that_is_not_run_is_missing(program: Program) -> None:
     assert program.applied.missing == (program.folder / "unused.py", program.folder / "own.py")
 
 
+def test_a_file_that_is_only_read_is_missing(program: Program) -> None:
+    """Who asks a loader for the source has not run it."""
+    program.put("s.py", b"")
+    code = """
+from importlib.util import find_spec
+import linecache
+print(find_spec("s").loader.get_source("s"), linecache.getline("s.py", 1))
+"""
+    assert program.in_overlay({"s.py": b"text"}, ["-c", code]).startswith("text text\n")
+    assert program.applied.missing == (program.folder / "s.py",)
+
+
+def test_a_child_forked_while_we_write(program: Program) -> None:
+    """A thread that was writing what is served does not go on in the child, nor does its lock."""
+    program.put("module.py", b"")
+    code = """
+import io, os, signal
+io.open_code._overlay._lock.acquire()
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    import module
+    os._exit(3)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert program.in_overlay({"module.py": b"1"}, ["-c", code]).startswith("3\n")
+    assert program.applied.missing == ()
+
+
 def test_a_python_without_us_serves_nothing(program: Program) -> None:
     """An isolated Python runs the user's file, and the bundle does not say otherwise."""
     program.put("s.py", b"print('old')")
@@ -457,6 +486,29 @@ def test_a_patched_attention_block_compiles_once(
     assert script.read_text() == BLOCK
     assert (after.st_mtime_ns, after.st_ino) == (before.st_mtime_ns, before.st_ino)
     assert not list(tmp_path.glob("__pycache__"))
+
+
+@pytest.mark.torch
+def test_a_compiled_function_that_opens_a_file(bundle: Bundle, tmp_path: Path) -> None:
+    """torch breaks the graph where the user's function calls io.open, and not in our code."""
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("torch is not installed")
+    (tmp_path / "s.py").write_text("")
+    text = b"""import io, torch
+@torch.compile(backend="eager")
+def f(x):
+    y = x + 1
+    io.open(__file__, "rb").close()
+    return y + 1
+f(torch.ones(2))
+"""
+    overlay = prepare_overlay([(tmp_path / "s.py", text)], bundle)
+    record(bundle, [sys.executable, "s.py"], base=os.environ, cwd=tmp_path, overrides=overlay)
+    (trace,) = bundle.trace_files()
+    logged = trace.read_text()
+    assert "Graph break in user code at " + str(tmp_path / "s.py:5") in logged
+    assert "probe/overlay" not in logged
+    assert read_overlay(bundle).missing == ()
 
 
 def count_recompiles(bundle: Bundle) -> int:
