@@ -67,7 +67,7 @@ from recompile_doctor.errors import DoctorError, ExitCode
 @click.option("--fresh", is_flag=True, help="Repeat trials that an earlier verify has finished.")
 @output_options(("terminal", "json", "markdown"))
 @click.option("--quiet", is_flag=True, help="No progress and no notes on standard error.")
-def verify(path: str | None, /, **options: Any) -> int:
+def verify(path: str | None, **options: Any) -> int:
     """Rerun the program under candidate changes, and keep the smallest that measurably works.
 
     BUNDLE is a run of `recompile-doctor run` by name or path; without it the latest is taken. Its

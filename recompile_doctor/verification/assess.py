@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from recompile_doctor.capture.applied import Applied
 from recompile_doctor.capture.calls import Calls
+from recompile_doctor.capture.overlay import OverlayApplied
 from recompile_doctor.verification.diff import compare
 from recompile_doctor.verification.equivalence import OutputsCompared, Sameness
 from recompile_doctor.verification.facts import RunFacts
@@ -34,8 +35,16 @@ def assess(
     calls: Calls,
     pace: Pace | None,
     stopped_because: str = "",
+    overlay: OverlayApplied | None = None,
 ) -> Judgement:
-    """Return the verdict on a run under a prescription, from all that was measured."""
+    """Return the verdict on a run under a prescription, from all that was measured.
+
+    ``overlay`` tells of patched files whether the run used them; one that it did not is not tried.
+    """
+    if overlay is not None and overlay.missing and ending is Ending.WHOLE:
+        names = ", ".join(str(path) for path in overlay.missing)
+        why = f" ({'; '.join(overlay.problems)})" if overlay.problems else ""
+        return Judgement(Verdict.UNKNOWN, (f"the run did not use the patched {names}{why}",))
     if ending is Ending.TIMED_OUT:
         return Judgement(Verdict.BROKE, (f"{stopped_because or ending.value}",))
     if ending is Ending.STOPPED_EARLY:

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from recompile_doctor.capture.applied import read_applied
 from recompile_doctor.capture.calls import Calls
+from recompile_doctor.capture.overlay import read_overlay
 from recompile_doctor.diagnosis.diagnose import Diagnosis
 from recompile_doctor.diagnosis.finding import Disposition, Finding
 from recompile_doctor.errors import DoctorError, ExitCode
@@ -136,6 +137,7 @@ class Search:
             Candidate(prescription, "the patched files, in place of the user's"),
             change.content,
             self.rerunner.run(order),
+            patched=True,
         )
         return self._result(result if result.is_proof else None)
 
@@ -331,7 +333,9 @@ class Search:
             results.append(result)
         return results
 
-    def _judged(self, candidate: Candidate, content: str, finished: Finished) -> TrialRun:
+    def _judged(
+        self, candidate: Candidate, content: str, finished: Finished, *, patched: bool = False
+    ) -> TrialRun:
         known = self._known
         looked = self.look(finished)
         pace = compare_pace(known.looked.calls, looked.calls)
@@ -354,6 +358,7 @@ class Search:
                 calls=looked.calls,
                 pace=pace,
                 stopped_because=finished.stopped_because,
+                overlay=read_overlay(finished.bundle) if patched else None,
             ),
             outputs=outputs,
             ending=finished.ending,

@@ -7,6 +7,7 @@ import pytest
 
 from recompile_doctor.capture.applied import Applied, AppliedMark
 from recompile_doctor.capture.calls import Calls
+from recompile_doctor.capture.overlay import OverlayApplied
 from recompile_doctor.verification.assess import assess
 from recompile_doctor.verification.equivalence import OutputsCompared, Sameness
 from recompile_doctor.verification.facts import RunFacts
@@ -34,6 +35,7 @@ def judged(
     before_calls: Calls = Calls(),  # noqa: B008
     calls: Calls = Calls(),  # noqa: B008
     pace: Pace | None = None,
+    overlay: OverlayApplied | None = None,
 ) -> Judgement:
     return assess(
         Baseline((Path("a"),), before, counts, noise=noise),
@@ -44,6 +46,7 @@ def judged(
         before_calls=before_calls,
         calls=calls,
         pace=pace,
+        overlay=overlay,
     )
 
 
@@ -138,3 +141,17 @@ def test_what_varies_by_itself_is_no_gain() -> None:
 )
 def test_a_run_that_was_ended_is_never_better(ending: Ending, verdict: Verdict) -> None:
     assert judged(ending=ending).verdict is verdict
+
+
+def test_a_patch_that_the_run_did_not_use_is_not_tried() -> None:
+    unused = OverlayApplied(missing=(Path("/home/user/model.py"),), problems=("it is in a zip",))
+    found = judged(overlay=unused)
+    assert found.verdict is Verdict.UNKNOWN
+    assert found.reasons == (
+        "the run did not use the patched /home/user/model.py (it is in a zip)",
+    )
+
+
+def test_a_patch_that_was_used_is_judged_like_all() -> None:
+    used = OverlayApplied(frozenset({Path("/home/user/model.py")}))
+    assert judged(overlay=used).verdict is Verdict.FIXED
