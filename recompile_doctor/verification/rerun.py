@@ -98,12 +98,33 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A run that came to an end, now or in an earlier verify (``reused``)."""
+    """A run that came to an end, now or in an earlier verify (``reused``).
+
+    ``most`` and ``timeout`` are the limits that it was under.
+    """
 
     bundle: Bundle
     ending: Ending
     stopped_because: str = ""
     reused: bool = False
+    most: int | None = None
+    timeout: float | None = None
+
+    def answers(self, order: Order, timeout: float | None) -> bool:
+        """Return whether it tells what a run under these limits would.
+
+        One that was ended says nothing of what it would have done with more time, or against a
+        best that is not as good.
+        """
+        match self.ending:
+            case Ending.WHOLE:
+                return True
+            case Ending.TIMED_OUT:
+                if timeout is None or self.timeout is None:
+                    return False
+                return timeout <= self.timeout
+            case Ending.STOPPED_EARLY:
+                return order.most is not None and self.most is not None and order.most <= self.most
 
     @property
     def stdout(self) -> Path:
@@ -185,7 +206,7 @@ class Rerunner:
             raise InterruptedVerify
         key = self._key(order)
         known = self._finished.get(key)
-        if known is not None:
+        if known is not None and known.answers(order, self.program.timeout):
             return known
         if self.on_start is not None:
             self.on_start(order.name)
@@ -206,7 +227,11 @@ class Rerunner:
             ending = Ending.TIMED_OUT
         elif outcome.stopped_because is not None:
             ending = Ending.STOPPED_EARLY
-        finished = Finished(bundle, ending, outcome.cut_short_reason or "")
+        reason = outcome.cut_short_reason or ""
+        finished = Finished(bundle, ending, reason, most=order.most, timeout=self.program.timeout)
+        failed = ending is not Ending.WHOLE or outcome.exit_code != 0
+        if failed and order.change == Change():
+            return finished  # the program as it is: the next verify is to try it again
         _write_note(key, finished)
         self._finished[key] = finished
         return finished
@@ -315,6 +340,8 @@ def _write_note(key: str, finished: Finished) -> None:
         "key": key,
         "ending": finished.ending.name,
         "stopped_because": finished.stopped_because,
+        "most": finished.most,
+        "timeout": finished.timeout,
     }
     path = finished.bundle.path / _NOTE_NAME
     temporary = path.with_suffix(".tmp")
@@ -336,9 +363,17 @@ def _read_note(path: Path) -> tuple[str, Finished | None]:
             Ending[content["ending"]],
             str(content["stopped_because"]),
             reused=True,
+            most=_number(content["most"]),
+            timeout=_number(content["timeout"]),
         )
     except (OSError, ValueError, KeyError, TypeError, RecursionError, DoctorError):
         return "", None
+
+
+def _number(value: Any) -> Any:
+    if value is not None and not isinstance(value, int | float):
+        raise TypeError(value)
+    return value
 
 
 def _is_running(path: Path) -> bool:

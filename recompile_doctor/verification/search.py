@@ -338,7 +338,8 @@ class Search:
     ) -> TrialRun:
         known = self._known
         looked = self.look(finished)
-        pace = compare_pace(known.looked.calls, looked.calls)
+        alone = self.rerunner.jobs == 1  # else the runs slow each other down
+        pace = compare_pace(known.looked.calls, looked.calls) if alone else None
         outputs = self._outputs(finished)
         errors = "" if looked.facts.exit_code in (0, None) else finished.errors()
         result = TrialRun(
@@ -385,17 +386,18 @@ class Search:
     def _most(self) -> int | None:
         """Return above which number of recompiles a trial cannot win any more.
 
-        None where the number of the program as it is does not tell: it hits the limit or captures
-        no graph, and then more recompiles can be the better run.
+        Recompiles may come in the place of graph breaks. None where the number does not tell: the
+        run hits the limit or captures no graph, and then more recompiles can be the better run.
         """
         best = self._best()
-        if best is not None:
-            return best.facts.totals.recompiles
-        totals = self._known.baseline.facts.totals
-        eager = any(each.counts.runs_eagerly for each in self._known.baseline.facts.frames)
-        if totals.recompile_limit_hits or eager or not totals.graphs_captured:
+        facts = self._known.baseline.facts if best is None else best.facts
+        recompiles = facts.totals.recompiles
+        if best is None:
+            recompiles = max(self._known.baseline.recompiles)
+        eager = any(each.counts.runs_eagerly for each in facts.frames)
+        if facts.totals.recompile_limit_hits or eager or not facts.totals.graphs_captured:
             return None
-        return max(self._known.baseline.recompiles)
+        return recompiles + facts.totals.graph_breaks
 
     def _best(self) -> TrialRun | None:
         proofs = [each for each in self._trials if each.is_proof]

@@ -153,6 +153,38 @@ def test_a_trial_ends_as_soon_as_it_cannot_win(tmp_path: Path) -> None:
     assert made.bundle.manifest.complete is False
 
 
+@pytest.mark.parametrize(("most", "reused"), [(4, True), (2, True), (9, False), (None, False)])
+def test_a_run_that_was_ended_early_answers_only_what_it_can(
+    tmp_path: Path, most: int | None, reused: bool
+) -> None:
+    source = RECOMPILING.replace(
+        "sleep(60)", "sleep(60 if not pathlib.Path('quick').exists() else 0)"
+    )
+    rerunner(tmp_path, source).run(Order("01-a", MARKED, most=4))
+    (tmp_path / "quick").touch()
+    assert rerunner(tmp_path, source).run(Order("01-a", MARKED, most=most)).reused is reused
+
+
+@pytest.mark.parametrize(("seconds", "reused"), [(1.0, True), (60.0, False), (None, False)])
+def test_more_time_gives_a_run_another_chance(
+    tmp_path: Path, seconds: float | None, reused: bool
+) -> None:
+    source = "import pathlib, time\ntime.sleep(0 if pathlib.Path('quick').exists() else 60)\n"
+    rerunner(tmp_path, source, timeout=1.0).run(Order("01-a", MARKED))
+    (tmp_path / "quick").touch()
+    again = rerunner(tmp_path, source, timeout=seconds).run(Order("01-a", MARKED))
+    assert again.reused is reused
+
+
+def test_a_baseline_that_failed_is_tried_again(tmp_path: Path) -> None:
+    source = "import pathlib\nraise SystemExit(not pathlib.Path('data').exists())\n"
+    assert rerunner(tmp_path, source).run(Order("baseline-1")).bundle.manifest.exit_code == 1
+    (tmp_path / "data").touch()
+    again = rerunner(tmp_path, source).run(Order("baseline-1"))
+    assert not again.reused
+    assert again.bundle.manifest.exit_code == 0
+
+
 def test_a_trial_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     made = rerunner(tmp_path, SLEEPING, timeout=3.0).run(Order("01-a", MARKED))
     assert made.ending is Ending.TIMED_OUT
