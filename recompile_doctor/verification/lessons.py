@@ -21,7 +21,7 @@ from recompile_doctor.model.expression import (
     parse_expression,
 )
 from recompile_doctor.model.frame import FrameKey
-from recompile_doctor.model.guard import fails_for
+from recompile_doctor.model.guard import Variable, fails_for
 from recompile_doctor.model.reason import ShapeGuardFailure, SizeMismatch, parse_reason
 from recompile_doctor.model.run import Compilation, Run
 from recompile_doctor.prescription.observed import (
@@ -237,7 +237,7 @@ def is_contradicted(lesson: Lesson, frames: Iterable[ObservedFrame]) -> bool:
         for sizes in zip(*(frame.columns[place] for place in lesson.places), strict=True):
             if None in sizes:
                 continue
-            known = {
+            known: dict[Variable, int] = {
                 name: size for name, size in zip(symbols, sizes, strict=True) if size is not None
             }
             fails = fails_for(expression, known)
