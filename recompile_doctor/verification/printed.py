@@ -17,9 +17,7 @@ TOLERANCE = f"numbers with a point: rtol {RTOL:g} or the last printed place; all
 _LARGEST_LAST_PLACE = 1e-3
 _LONGEST_SHOWN = 60
 _LONGEST_LINE = 1 << 20
-_NUMBER = re.compile(
-    rb"(?<![\w.])[-+]?(?:\d+\.\d*|\.\d+|\d+(?=[eE][-+]?\d))(?:[eE][-+]?\d+)?"
-)
+_NUMBER = re.compile(rb"(?<![\w.])[-+]?(?:\d+\.\d*|\.\d+|\d+(?=[eE][-+]?\d))(?:[eE][-+]?\d+)?")
 
 
 def compare_text(before: Path, after: Path) -> OutputsCompared:

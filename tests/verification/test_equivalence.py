@@ -340,6 +340,21 @@ def test_an_element_left_by_cancellation_may_err_by_the_rounding_of_its_terms() 
     assert compared(calls_of(values), calls_of(other)).sameness is SAME
 
 
+def test_a_result_is_no_more_precise_than_what_it_was_computed_from() -> None:
+    """A float32 loss beside bfloat16 tensors; whole numbers stay exact."""
+
+    def run(loss: float, step: int, dtype: str) -> Recorded:
+        number = tensor([step], "[1]", dtype="torch.int64")
+        weight = tensor([1.0], "weight", dtype=dtype)
+        return Recorded().call(tensor([loss], "[0]"), number, arguments=[weight]).end()
+
+    half = run(1.0958, 1, "torch.bfloat16")
+    assert compared(half, run(1.09593, 1, "torch.bfloat16")).sameness is SAME
+    assert compared(half, run(1.0958, 2, "torch.bfloat16")).sameness is DIFFERENT
+    single = run(1.0958, 1, "torch.float32")
+    assert compared(single, run(1.09593, 1, "torch.float32")).sameness is DIFFERENT
+
+
 # Several baselines.
 
 
