@@ -154,7 +154,7 @@ class _Processes:
             self._compare_parameters(old, new)
         alone = max(len(self.before.calls), len(self.after.calls)) - matched
         if alone:
-            words = f"{self.prefix}{count_of(alone, 'call')} have no counterpart in the other run"
+            words = f"{self.prefix}{count_of(alone, 'call')} without a counterpart in the other run"
             self.comparison.gaps.append(words)
 
     def _counterpart(self, key: CallKey) -> CallKey | None:
@@ -295,8 +295,8 @@ class _Processes:
         if not (old or new):
             return
         self.comparison.gaps.append(
-            f"the first {len(self.before.calls)} calls are the same, {max(old, new)} later ones "
-            "were not recorded"
+            f"of {count_of(len(self.before.calls) + max(old, new), 'call')}, the last "
+            f"{max(old, new)} were not recorded"
         )
         whole = self.before.complete and self.after.complete
         if whole and not (self.before.unread or self.after.unread or counted):

@@ -197,6 +197,8 @@ def _dtype(leaf: TensorLeaf) -> str:
 
 
 def _compare_numbers(before: Numbers, after: Numbers, tolerance: Tolerance) -> LeafComparison:
+    if before == after:  # as they mostly are: 20000 calls take 4 s of 11
+        return LeafComparison()
     for name in ("count", "nan", "posinf", "neginf"):
         old, new = getattr(before, name), getattr(after, name)
         if old != new:
