@@ -5,6 +5,8 @@
         trace/          TORCH_TRACE, one file a process
         logs/           TORCH_LOGS text, one file a process
         probe/          what the probe saw, one file a process
+        overlay/        patched copies of the user's files, where the run tried a patch
+        launch.sh       what started the program, where it ran on another machine
         cache/          inductor's and triton's caches of this run, removed when the program ends
 
 The manifest is written when the run starts, marked as not complete, and again when it ends, so a
@@ -68,7 +70,8 @@ class Manifest:
     ``environment`` holds the variables that were added or changed for the child. ``exit_code`` is
     128 + the signal's number when the program was killed; it, ``signal`` and ``wall_seconds`` are
     None while it runs. ``complete`` is False when the run was cut short, and then
-    ``cut_short_reason`` says why.
+    ``cut_short_reason`` says why. ``device_memory_peak`` has the most bytes that torch had
+    allocated in one process, for each device; None where no process told.
     """
 
     command: tuple[str, ...]
@@ -88,6 +91,7 @@ class Manifest:
     prescription: str | None = None
     complete: bool = False
     cut_short_reason: str | None = NOT_ENDED
+    device_memory_peak: dict[str, _Number] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +142,11 @@ class Bundle:
         """Return the folder for the compile caches of this run."""
         return self.path / "cache"
 
+    @property
+    def overlay_directory(self) -> Path:
+        """Return the folder for patched copies of the user's files; most runs have none."""
+        return self.path / "overlay"
+
     def trace_files(self) -> tuple[Path, ...]:
         """Return the TORCH_TRACE files, sorted by name."""
         return _files(self.trace_directory, "*.log")
@@ -147,17 +156,28 @@ class Bundle:
         return _files(self.log_directory, "*.log")
 
     def probe_files(self) -> tuple[Path, ...]:
-        """Return what the probe saw of each process, sorted by name."""
-        others = frozenset((*self.marks_files(), *self.calls_files()))
-        return tuple(path for path in _files(self.probe_directory, "*.json") if path not in others)
+        """Return what the probe saw of each process, sorted by name.
+
+        ``<pid>.json`` alone: the parts of the probe have files of their own, ``<pid>.marks.json``.
+        """
+        found = _files(self.probe_directory, "*.json")
+        return tuple(path for path in found if path.name.count(".") == 1)
 
     def marks_files(self) -> tuple[Path, ...]:
         """Return what became of a prescription's marks in each process, sorted by name."""
         return _files(self.probe_directory, "*.marks.json")
 
+    def overlay_files(self) -> tuple[Path, ...]:
+        """Return which patched files each process was served, sorted by name."""
+        return _files(self.probe_directory, "*.overlay.json")
+
     def failure_files(self) -> tuple[Path, ...]:
         """Return the probe's notes on what it could not do, one file a process."""
         return _files(self.probe_directory, "*.failure.txt")
+
+    def outputs_files(self) -> tuple[Path, ...]:
+        """Return the fingerprints of outputs, one file a process, sorted by name."""
+        return _files(self.probe_directory, "*.outputs.jsonl")
 
     def calls_files(self) -> tuple[Path, ...]:
         """Return the calls that the probe saw, one file a process, sorted by name."""

@@ -2,8 +2,8 @@
 
 import shutil
 from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from io import BufferedReader, BytesIO
 from pathlib import Path
@@ -30,9 +30,18 @@ from recompile_doctor.events.stream import log_files, read_events
 from recompile_doctor.events.vocabulary import IssueKind, LogKind, ParseIssue, Position, ReadItem
 from recompile_doctor.model.build import build_run
 from recompile_doctor.model.run import Compilation, Run
+from recompile_doctor.prescription.environment import Environment
+from recompile_doctor.prescription.marks import Prescription, Status
 from recompile_doctor.prescription.patched import PatchResult
+from recompile_doctor.prescription.prescription_file import (
+    Trial,
+    content_of,
+    prescription_of,
+    trial_of,
+)
 from recompile_doctor.prescription.rendering import Rendering, render
 from recompile_doctor.prescription.suggest import suggest as prescribe
+from recompile_doctor.prescription.verified import Shown, ShownInBundle, read_shown, write_shown
 from recompile_doctor.reports.call_notices import call_notices
 from recompile_doctor.reports.chain import Chain
 from recompile_doctor.reports.compose import STANDARD_INPUT, Context, compose
@@ -42,11 +51,14 @@ from recompile_doctor.reports.run_facts import facts_of
 from recompile_doctor.reports.suggest_report import SuggestDocument
 from recompile_doctor.reports.trace_back import trace_back
 from recompile_doctor.reports.words import recompile_name
-from recompile_doctor.torch_compat import NEWEST_MEASURED, features_of
+from recompile_doctor.torch_compat import NEWEST_MEASURED, TorchFeatures, features_of
 from recompile_doctor.verification.budget import Budget
 from recompile_doctor.verification.diff import Difference, compare
 from recompile_doctor.verification.facts import RunFacts
 from recompile_doctor.verification.gate import GateResult, check_run
+from recompile_doctor.verification.rerun import Change, Finished, Program, Rerunner, digest_of
+from recompile_doctor.verification.search import Limits, Looked, Search
+from recompile_doctor.verification.trial_run import TrialRun, Verification
 from recompile_doctor.verification.verdict import Judgement, judge
 
 
@@ -291,25 +303,183 @@ def explain_recompile(examined: Examined, name: str) -> tuple[Chain, ...]:
     return tuple(trace_back(each, examined.diagnosis) for each in causes)
 
 
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """What a verify may do; ``timeout`` is in seconds, None is a multiple of the captured run."""
+
+    limits: Limits = field(default_factory=Limits)
+    timeout: float | None = None
+    jobs: int = 1
+    fresh: bool = False
+    launcher: tuple[str, ...] = ()
+    prescription: Path | None = None
+    patch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A verification, and the best prescription in all its forms."""
+
+    verification: Verification
+    rendering: Rendering | None
+    torch_version: str
+
+
+def verify(
+    bundle: Bundle,
+    base: Mapping[str, str],
+    options: VerifyOptions,
+    *,
+    on_start: Callable[[str], None] | None = None,
+    on_trial: Callable[[TrialRun], None] | None = None,
+    on_progress: Callable[[int, int, float], None] | None = None,
+) -> Verified:
+    """Rerun the command of a bundle under candidate prescriptions; return what was measured.
+
+    ``base`` is the environment for the program. Trials that an earlier verify finished are not
+    repeated. Raises DoctorError when the bundle has no command, or the program as it is fails.
+    """
+    examined = examine_bundle(bundle)
+    program = _program(bundle, examined, base, options)
+    rerunner = Rerunner(
+        program,
+        bundle.path / TRIALS,
+        jobs=options.jobs,
+        fresh=options.fresh,
+        on_start=on_start,
+        on_progress=on_progress,
+    )
+    search = Search(rerunner, _look, _shown(bundle.path), options.limits, on_trial)
+    given: Trial | None = None
+    if options.prescription is not None:
+        prescription, given = prescription_of(options.prescription)
+        verification = search.of_one(prescription, given)
+    elif options.patch:
+        verification = search.of_files(*_patched(examined, bundle))
+    else:
+        verification = search.best_of_suggestions()
+    torch = verification.baseline.facts.torch_version or _UNKNOWN_TORCH
+    if not options.patch:
+        write_shown(bundle, _shown_of(verification, torch).joined(read_shown(bundle.path)))
+    rendering = None
+    if verification.best is not None:
+        sources = _sources(examined.diagnosis)
+        prescription = replace(verification.best.prescription, status=Status.VERIFIED)
+        rendering = render(prescription, features_of(torch), sources)
+        if given is not None:
+            rendering = replace(rendering, environment=Environment(given.environment))
+    return Verified(verification, rendering, torch)
+
+
+TRIALS = "trials"
+_TIMES_AS_LONG = 5.0
+_AND_SECONDS = 120.0
+
+
+def _program(
+    bundle: Bundle, examined: Examined, base: Mapping[str, str], options: VerifyOptions
+) -> Program:
+    from recompile_doctor.prescription.requests import program_files
+
+    manifest = bundle.manifest
+    if not manifest.logging or not manifest.command:
+        raise DoctorError(
+            f"{bundle.name} holds logs and no program that could be run again.",
+            slug="nothing-to-rerun",
+            hint="Capture the program with `recompile-doctor run`, then verify that run.",
+        )
+    cwd = Path(manifest.cwd)
+    timeout = options.timeout
+    if timeout is None and manifest.wall_seconds is not None:
+        timeout = _TIMES_AS_LONG * manifest.wall_seconds + _AND_SECONDS
+    named = [cwd / word for word in manifest.command[1:] if word.endswith(".py")]
+    files = dict.fromkeys((*named, *program_files(examined.diagnosis.run)))
+    return Program(
+        command=manifest.command,
+        cwd=cwd,
+        base=base,
+        digest=digest_of(list(files)),
+        timeout=timeout,
+        launcher=options.launcher,
+    )
+
+
+def _look(finished: Finished) -> Looked:
+    examined = examine_bundle(finished.bundle)
+    facts = bundle_facts(finished.bundle, examined)
+    return Looked(examined.diagnosis, facts, read_calls(finished.bundle))
+
+
+def _shown_of(verification: Verification, torch: str) -> ShownInBundle:
+    best = verification.best
+    return ShownInBundle(
+        torch_version=torch,
+        best=None if best is None else best.prescription.id,
+        shown=tuple(
+            Shown(
+                each.prescription,
+                each.content,
+                each.is_proof,
+                each.verdict.value,
+                each.outputs.sameness.value,
+                verification.baseline.facts.totals.recompiles,
+                each.facts.totals.recompiles,
+                "" if each.is_proof else "; ".join(each.judgement.reasons),
+            )
+            for each in verification.trials
+        ),
+    )
+
+
+def _patched(examined: Examined, bundle: Bundle) -> tuple[Prescription, Change]:
+    """Return the prescription that `suggest --format patch` writes, and the files it changes."""
+    document = suggest(examined, shown=read_shown(bundle.path))
+    marking = [each for each in document.renderings if each.prescription.marks]
+    if not marking:
+        raise DoctorError(
+            f"There is no mark to write for {document.subject}.",
+            slug="nothing-to-prescribe",
+            hint="`recompile-doctor suggest` says what to rewrite, or that there is nothing to do.",
+        )
+    patch = patch_of(examined, marking[0], document.target_torch)
+    if not patch.files:
+        raise DoctorError(
+            "No call of the compiled function could be patched.",
+            slug="nothing-patched",
+            hint="`recompile-doctor suggest --format patch` says why.",
+        )
+    prescription = replace(marking[0].prescription, id=f"{marking[0].prescription.id}-patch")
+    return prescription, Change(files=tuple((each.path, each.after) for each in patch.files))
+
+
 _UNKNOWN_TORCH = f"{NEWEST_MEASURED[0]}.{NEWEST_MEASURED[1]}"
 _BEFORE_STATED = "2.9"  # torch states its version in traces since 2.10
 
 
 def suggest(
-    examined: Examined, *, target_torch: str | None = None, bounds: bool = False
+    examined: Examined,
+    *,
+    target_torch: str | None = None,
+    bounds: bool = False,
+    shown: ShownInBundle | None = None,
 ) -> SuggestDocument:
     """Return what to change, written for ``target_torch``, or for the torch of the log.
 
-    Raises DoctorError when ``target_torch`` is no version, or one that is too old.
+    ``shown`` is what verify has measured: what it kept comes first, what measured worse or broke
+    the program is left out. Raises DoctorError when ``target_torch`` is no version, or one that is
+    too old.
     """
     diagnosis, document = examined.diagnosis, examined.document
     stated = target_torch or document.torch_version
     assumed = _BEFORE_STATED if diagnosis.run.has_trace else _UNKNOWN_TORCH
     torch = stated or assumed
     features = features_of(torch)
-    sources = {
-        each.source for compilation in diagnosis.run.compilations for each in compilation.inputs
-    } | {each.source for compilation in diagnosis.run.compilations for each in compilation.symbols}
+    sources = _sources(diagnosis)
+    found = prescribe(diagnosis, features, bounds=bounds, called=examined.called)
+    measured: dict[str, Shown] = {}
+    refused: tuple[Shown, ...] = ()
+    if shown is not None:
+        found, measured, refused = _as_shown(found, shown, features, tuple(sorted(sources)))
     return SuggestDocument(
         subject=document.subject,
         target_torch=torch,
@@ -318,10 +488,9 @@ def suggest(
         sources=tuple(sorted(sources)),
         recompiles=len(diagnosis.run.recompiles),
         limit_hits=document.summary.recompile_limit_hits,
-        renderings=tuple(
-            render(each, features, sources)
-            for each in prescribe(diagnosis, features, bounds=bounds, called=examined.called)
-        ),
+        renderings=tuple(render(each, features, sources) for each in found),
+        measured=measured,
+        refused=refused,
         findings=diagnosis.findings,
         expected=tuple(
             each
@@ -330,6 +499,45 @@ def suggest(
         ),
         weights=document.weights,
     )
+
+
+def _sources(diagnosis: Diagnosis) -> set[str]:
+    """Return the names of all inputs that torch told of."""
+    compilations = diagnosis.run.compilations
+    inputs = {each.source for one in compilations for each in one.inputs}
+    return inputs | {each.source for one in compilations for each in one.symbols}
+
+
+def _as_shown(
+    found: tuple[Prescription, ...],
+    shown: ShownInBundle,
+    features: TorchFeatures,
+    sources: tuple[str, ...],
+) -> tuple[tuple[Prescription, ...], dict[str, Shown], tuple[Shown, ...]]:
+    """Return prescriptions as reruns have shown them, what these measured, and the refused.
+
+    What verify kept comes first.
+    """
+    kept: list[Prescription] = []
+    measured: dict[str, Shown] = {}
+    refused: list[Shown] = []
+    proof = shown.proof
+    if proof is not None and (proof.prescription.marks or proof.prescription.flags):
+        advice = next((each.advice for each in found), ())
+        kept.append(replace(proof.prescription, status=Status.VERIFIED, advice=advice))
+        measured[proof.prescription.id] = proof
+    for each in found:
+        known = None
+        if each.marks or each.flags:
+            known = shown.of(content_of(trial_of(each, features, sources)))
+        if known is None:
+            kept.append(each)
+        elif not known.proof:
+            refused.append(known)
+        elif known.prescription.id not in measured:
+            kept.append(replace(each, status=Status.VERIFIED))
+            measured[each.id] = known
+    return tuple(kept), measured, tuple(refused)
 
 
 def patch_of(

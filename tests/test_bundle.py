@@ -335,6 +335,16 @@ def test_a_manifest_with_more_in_it_can_be_read(root: Path) -> None:
     assert bundle.manifest == MANIFEST
 
 
+def test_a_manifest_from_before_a_field_can_be_read(root: Path) -> None:
+    """Bundles of earlier versions have no word of the memory of devices."""
+    bundle = create_bundle(root, "a")
+    write_manifest(bundle, replace(MANIFEST, device_memory_peak={"cuda:0": 1}))
+    content = yaml.safe_load(bundle.manifest_path.read_text())
+    del content["device_memory_peak"]
+    bundle.manifest_path.write_text(yaml.safe_dump(content))
+    assert open_bundle(bundle.path).manifest.device_memory_peak is None
+
+
 def test_find_bundle_takes_a_name_latest_or_a_path(root: Path, tmp_path: Path) -> None:
     """A run is named as ``latest``, by its name, or by its path."""
     made = create_bundle(root, "a")

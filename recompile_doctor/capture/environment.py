@@ -13,7 +13,7 @@ LOGGING = ("dynamic", "recompiles_verbose", "graph_breaks")
 _ABOVE_DYNAMIC = frozenset({"all", "torch", "dynamo", "export"})
 
 # Caches outside of the machine: one that the user turned on would make this run a warm one.
-_REMOTE_CACHES = (
+REMOTE_CACHES = (
     "TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE",
     "TORCHINDUCTOR_AUTOGRAD_REMOTE_CACHE",
     "TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE",
@@ -25,13 +25,19 @@ _TORCH_TEXT_LOG = "torch.log"
 
 
 def child_environment(
-    base: Mapping[str, str], bundle: Bundle, *, use_caches: bool, probe: bool
+    base: Mapping[str, str],
+    bundle: Bundle,
+    *,
+    use_caches: bool,
+    probe: bool,
+    fingerprints: bool = False,
 ) -> dict[str, str]:
     """Return ``base`` with what a captured run needs added; what the user set stays in force.
 
     TORCH_LOGS and TORCH_LOGS_OUT are set for a process that the probe cannot enter (``python -I``);
     elsewhere the probe takes them back before torch sees them, and logs by itself. A TORCH_TRACE
     or TORCH_DTRACE of the user stays as it is: ``user_trace_directory`` says where to collect from.
+    With ``fingerprints`` the probe also records what compiled functions return.
     """
     child = dict(base)
     if user_trace_directory(base, Path()) is None:
@@ -41,6 +47,8 @@ def child_environment(
         child["TORCH_LOGS_OUT"] = str(bundle.log_directory / _TORCH_TEXT_LOG)
     if probe and os.pathsep not in str(_PROBE_SITE):
         _add_probe(child, base, bundle)
+        if fingerprints:
+            child["RECOMPILE_DOCTOR_FINGERPRINTS"] = "1"
     if not use_caches:
         _isolate(child, base, bundle)
     return child
@@ -105,6 +113,6 @@ def _isolate(child: dict[str, str], base: Mapping[str, str], bundle: Bundle) -> 
     # Not by removing TORCH_COMPILE_JOB_ID: the id may mean something to the user's program.
     child["TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO"] = "0"
     child["TORCH_DYNAMO_AUTOMATIC_DYNAMIC_REMOTE_PGO"] = "0"
-    for name in _REMOTE_CACHES:
+    for name in REMOTE_CACHES:
         if name in base:
             child[name] = "0"

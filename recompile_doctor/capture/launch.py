@@ -6,16 +6,19 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import TypeAlias
+from typing import BinaryIO, TypeAlias
 
 from recompile_doctor.errors import DoctorError
 
 OnProgress: TypeAlias = Callable[[int, int, float], None]
 """Called with the recompiles and compilations so far, and the seconds since the start."""
+
+Stop: TypeAlias = Callable[[int, int, float], str | None]
+"""Asked with the same numbers: why the program is to be ended now, or None."""
 
 _POLL_SECONDS = 0.5
 _KILL_AFTER_SECONDS = 10.0
@@ -37,29 +40,51 @@ _FORWARDED = (
     "SIGSTKFLT",
     "SIGABRT",
 )
+_ASK_TO_END = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGABRT")
 _FROM_KERNEL = 0x80  # SI_KERNEL, which Python has no name for
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the program ended. ``exit_code`` is 128 + the signal's number when it was killed."""
+    """How the program ended. ``exit_code`` is 128 + the signal's number when it was killed.
+
+    ``stopped_because`` is the reason for which ``launch`` was told to end it. ``asked_to_end`` is
+    the signal that came to us and asks a process to end (SIGINT, SIGTERM, ...), whatever the
+    program made of it.
+    """
 
     exit_code: int
     signal: str | None
     wall_seconds: float
     interrupted: bool = False
     timed_out: bool = False
+    stopped_because: str | None = None
+    asked_to_end: str | None = None
 
     @property
     def cut_short_reason(self) -> str | None:
         """Return why the run is not a whole one, or None when the program ended by itself."""
         if self.timed_out:
             return "the time limit was reached"
+        if self.stopped_because is not None:
+            return self.stopped_because
         if self.interrupted and self.exit_code != 0:
             return "interrupted with SIGINT"
         if self.signal is not None:
             return f"killed by {self.signal}"
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """The standard streams of a program that nobody watches; its input is empty.
+
+    ``started`` is told the process as soon as it is there.
+    """
+
+    stdout: BinaryIO
+    stderr: BinaryIO
+    started: Callable[[subprocess.Popen[bytes]], None] | None = None
 
 
 def launch(
@@ -69,20 +94,28 @@ def launch(
     on_progress: OnProgress | None = None,
     *,
     timeout: float | None = None,
+    streams: Streams | None = None,
+    stop: Stop | None = None,
 ) -> Outcome:
     """Run ``command`` to its end and say how it ended.
 
     The child stays in our process group, so that a Ctrl-C in the terminal reaches it directly: we
     only wait for it then, however often it is pressed. What a process sends to us, SIGINT too, is
-    passed on. After ``timeout`` seconds the child gets SIGTERM, and SIGKILL if that does not help.
+    passed on. After ``timeout`` seconds the child gets SIGTERM, and SIGKILL if that does not help;
+    the same when ``stop`` gives a reason. With ``streams`` the child has these for its own, and
+    runs in a session of its own, so that it can be ended together with all that it started.
     """
     trace = environment.get("TORCH_DTRACE") or environment.get("TORCH_TRACE")
-    progress = TraceProgress(cwd / trace) if trace and on_progress is not None else None
+    watched = on_progress is not None or stop is not None
+    progress = TraceProgress(cwd / trace) if trace and watched else None
     with _Signals().installed() as signals:
         started = time.monotonic()
-        child = _start(command, environment, cwd)
+        child = _start(command, environment, cwd, streams)
+        if streams is not None and streams.started is not None:
+            streams.started(child)
         signals.pass_on_to(child)
-        timed_out = _wait(child, signals, progress, on_progress, started, timeout)
+        watch = _Watch(progress, on_progress, stop, started, timeout, alone=streams is not None)
+        watch.wait(child, signals)
         seconds = time.monotonic() - started
     status = child.returncode
     return Outcome(
@@ -90,7 +123,18 @@ def launch(
         signal=_signal_name(-status) if status < 0 else None,
         wall_seconds=round(seconds, 3),
         interrupted=signals.interrupted,
-        timed_out=timed_out,
+        timed_out=watch.timed_out,
+        stopped_because=watch.stopped_because,
+        asked_to_end=signals.asked_to_end,
+    )
+
+
+def no_program() -> DoctorError:
+    """Return the error for a command without a word in it."""
+    return DoctorError(
+        "There is no program to run.",
+        slug="no-program",
+        hint="Write e.g. `recompile-doctor run train.py` or `... run -- torchrun train.py`.",
     )
 
 
@@ -142,6 +186,7 @@ class _Signals:
 
     def __init__(self) -> None:
         self.interrupted = False
+        self.asked_to_end: str | None = None
         self._child: subprocess.Popen[bytes] | None = None
         self._early: list[int] = []
         self._numbers: set[int] = set()
@@ -203,6 +248,8 @@ class _Signals:
     def _handle(self, number: int, *, from_kernel: bool) -> None:
         if number == signal.SIGINT:
             self.interrupted = True
+        if _signal_name(number) in _ASK_TO_END:
+            self.asked_to_end = _signal_name(number)
         if self._child is None:
             self._early.append(number)
         elif not (from_kernel and _reaches_the_group(number)):
@@ -241,18 +288,24 @@ def _is_in_foreground() -> bool:
 
 
 def _start(
-    command: Sequence[str], environment: Mapping[str, str], cwd: Path
+    command: Sequence[str], environment: Mapping[str, str], cwd: Path, streams: Streams | None
 ) -> subprocess.Popen[bytes]:
     if not command or not command[0]:
-        raise DoctorError(
-            "There is no program to run.",
-            slug="no-program",
-            hint="Write e.g. `recompile-doctor run train.py` or `... run -- torchrun train.py`.",
-        )
+        raise no_program()
     try:
         # Descriptors that we were started with are the program's, e.g. those of <(command); ours
         # are closed in it, since Python marks all that it opens.
-        return subprocess.Popen(list(command), env=dict(environment), cwd=cwd, close_fds=False)
+        if streams is None:
+            return subprocess.Popen(list(command), env=dict(environment), cwd=cwd, close_fds=False)
+        return subprocess.Popen(
+            list(command),
+            env=dict(environment),
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=streams.stdout,
+            stderr=streams.stderr,
+            start_new_session=True,
+        )
     except FileNotFoundError as error:
         raise DoctorError(
             f"The program {command[0]!r} was not found.",
@@ -274,29 +327,63 @@ def _start(
         ) from error
 
 
-def _wait(
-    child: subprocess.Popen[bytes],
-    signals: _Signals,
-    progress: TraceProgress | None,
-    on_progress: OnProgress | None,
-    started: float,
-    timeout: float | None,
-) -> bool:
-    """Wait for the child to end; return whether it was ended for want of time."""
-    timed_out = False
-    while child.poll() is None:
-        signals.wait(_POLL_SECONDS)
-        seconds = time.monotonic() - started
-        if progress is not None and on_progress is not None:
-            progress.update()
-            on_progress(progress.recompiles, progress.compilations, seconds)
-        if timeout is not None and seconds > timeout:
-            if seconds > timeout + _KILL_AFTER_SECONDS:
-                child.kill()
-            elif not timed_out:
-                timed_out = True
-                child.terminate()
-    return timed_out
+@dataclass(slots=True)
+class _Watch:
+    """Waits for the child to end, and ends it for want of time or when it is told to.
+
+    ``alone`` tells that the child leads a process group of its own, which ends with it.
+    """
+
+    progress: TraceProgress | None
+    on_progress: OnProgress | None
+    stop: Stop | None
+    started: float
+    timeout: float | None
+    alone: bool
+    timed_out: bool = False
+    stopped_because: str | None = None
+    _kill_at: float | None = None
+
+    def wait(self, child: subprocess.Popen[bytes], signals: _Signals) -> None:
+        """Return when the child has ended."""
+        while child.poll() is None:
+            signals.wait(_POLL_SECONDS)
+            seconds = time.monotonic() - self.started
+            self._look(seconds)
+            if self._kill_at is not None:
+                if seconds > self._kill_at:
+                    self._send(child, _KILL)
+            elif self.timeout is not None and seconds > self.timeout:
+                self.timed_out = True
+                self._end(child, seconds)
+            elif self.stopped_because is not None or (self.alone and signals.asked_to_end):
+                self._end(child, seconds)
+        if self._kill_at is not None:
+            self._send(child, _KILL)  # what it has left behind
+
+    def _look(self, seconds: float) -> None:
+        if self.progress is None:
+            return
+        self.progress.update()
+        numbers = (self.progress.recompiles, self.progress.compilations, seconds)
+        if self.on_progress is not None:
+            self.on_progress(*numbers)
+        if self.stop is not None and self.stopped_because is None:
+            self.stopped_because = self.stop(*numbers)
+
+    def _end(self, child: subprocess.Popen[bytes], seconds: float) -> None:
+        self._kill_at = seconds + _KILL_AFTER_SECONDS
+        self._send(child, signal.SIGTERM)
+
+    def _send(self, child: subprocess.Popen[bytes], number: int) -> None:
+        if not (self.alone and hasattr(os, "killpg")):
+            child.send_signal(number)
+            return
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, number)
+
+
+_KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
 def _signal_name(number: int) -> str:

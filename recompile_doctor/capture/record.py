@@ -14,14 +14,20 @@ from recompile_doctor.bundle import (
     remove_caches,
     write_manifest,
 )
-from recompile_doctor.capture.devices import nvidia_gpu_names
+from recompile_doctor.capture.devices import device_memory_peak, nvidia_gpu_names
+from recompile_doctor.capture.elsewhere import (
+    end_elsewhere,
+    launcher_environment,
+    prepare_elsewhere,
+    probe_site,
+)
 from recompile_doctor.capture.environment import (
     LOGGING,
     child_environment,
     environment_changes,
     user_trace_directory,
 )
-from recompile_doctor.capture.launch import OnProgress, Outcome, launch
+from recompile_doctor.capture.launch import OnProgress, Outcome, Stop, Streams, launch
 from recompile_doctor.capture.snapshot import Snapshot, read_snapshots
 from recompile_doctor.errors import DoctorError
 
@@ -49,34 +55,56 @@ def record(
     cwd: Path,
     use_caches: bool = False,
     probe: bool = True,
+    fingerprints: bool = False,
     overrides: Mapping[str, str] | None = None,
     prescription: str | None = None,
     on_progress: OnProgress | None = None,
     timeout: float | None = None,
+    streams: Streams | None = None,
+    stop: Stop | None = None,
+    launcher: Sequence[str] = (),
 ) -> Recording:
     """Run ``command`` and return the bundle that it filled, with how the program ended.
 
     ``base`` is the environment that the user started us in, ``overrides`` the variables of a
-    prescription under trial. A command that cannot be started raises, and leaves no bundle.
+    prescription under trial; ``streams`` and ``stop`` are as for ``launch``. ``fingerprints`` asks
+    for those of what compiled functions return. ``launcher`` are the words before a command that
+    run it elsewhere (see ``capture.elsewhere``); the exit code is then what the launcher makes of
+    the program's. A command that cannot be started raises, and leaves no bundle.
     """
-    child = child_environment(base, bundle, use_caches=use_caches, probe=probe)
+    # What is set on the other machine is known there only.
+    known: Mapping[str, str] = {} if launcher else base
+    child = child_environment(
+        known, bundle, use_caches=use_caches, probe=probe, fingerprints=fingerprints
+    )
     child.update(overrides or {})
+    additions = environment_changes(known, child)
+    if launcher and "PYTHONPATH" in additions:
+        additions["PYTHONPATH"] = str(probe_site(bundle))
     manifest = Manifest(
         command=tuple(command),
         cwd=str(cwd),
-        environment=environment_changes(base, child),
+        environment=additions,
         started=datetime.now().astimezone().isoformat(timespec="seconds"),
         caches="as the user set them" if use_caches else "cold",
         logging=LOGGING,
         prescription=prescription,
     )
-    borrowed = _BorrowedLogs.look(base, cwd)
+    borrowed = _BorrowedLogs.look(known, cwd)
     try:
+        if launcher:
+            command = prepare_elsewhere(bundle, launcher, command, additions, cwd)
+            child = launcher_environment(base, bundle)
         write_manifest(bundle, manifest)
-        outcome = launch(command, child, cwd, on_progress, timeout=timeout)
+        outcome = launch(
+            command, child, cwd, on_progress, timeout=timeout, streams=streams, stop=stop
+        )
     except DoctorError:
         shutil.rmtree(bundle.path, ignore_errors=True)
         raise
+    finally:
+        if launcher:
+            end_elsewhere(bundle)
     if not use_caches:
         remove_caches(bundle)  # first: a disk that is full has room for the rest then
     problem = None
@@ -84,12 +112,12 @@ def record(
         borrowed.collect(bundle)
     except OSError as error:
         problem = _not_collected(error)
-    return Recording(bundle, outcome, _complete(manifest, bundle, outcome) or problem)
+    completed = _completed(manifest, bundle, outcome, here=not launcher)
+    return Recording(bundle, outcome, _complete(completed, bundle) or problem)
 
 
-def _complete(manifest: Manifest, bundle: Bundle, outcome: Outcome) -> DoctorError | None:
+def _complete(completed: Manifest, bundle: Bundle) -> DoctorError | None:
     """Write down how the run ended; return the reason when that was not possible."""
-    completed = _completed(manifest, bundle, outcome)
     try:
         write_manifest(bundle, completed)
     except DoctorError as problem:
@@ -99,16 +127,19 @@ def _complete(manifest: Manifest, bundle: Bundle, outcome: Outcome) -> DoctorErr
     return None
 
 
-def _completed(manifest: Manifest, bundle: Bundle, outcome: Outcome) -> Manifest:
+def _completed(manifest: Manifest, bundle: Bundle, outcome: Outcome, *, here: bool) -> Manifest:
     snapshots = [each for each in read_snapshots(bundle) if isinstance(each, Snapshot)]
     seen = snapshots[0] if snapshots else None
     cut_short = outcome.cut_short_reason or _lost_log(bundle)
     devices = tuple(dict.fromkeys(name for each in snapshots for name in each.devices))
+    if here and not devices:
+        devices = nvidia_gpu_names()
     return replace(
         manifest,
         torch_version=seen.torch_version if seen else None,
         python=seen.python_version if seen else None,
-        devices=devices or nvidia_gpu_names(),
+        devices=devices,
+        device_memory_peak=device_memory_peak(bundle),
         wall_seconds=outcome.wall_seconds,
         exit_code=outcome.exit_code,
         signal=outcome.signal,

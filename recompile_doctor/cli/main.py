@@ -29,6 +29,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "suggest",
         "Say what to change: marks, environment variables, settings, code.",
     ),
+    "verify": (
+        "recompile_doctor.cli.verify",
+        "verify",
+        "Rerun under candidate changes, and keep the smallest that measurably works.",
+    ),
     "diff": (
         "recompile_doctor.cli.diff",
         "diff",

@@ -16,6 +16,7 @@ from recompile_doctor.prescription.environment import Shell, lines_for
 from recompile_doctor.prescription.patched import PatchResult
 from recompile_doctor.prescription.prescription_file import prescription_file, trial_of
 from recompile_doctor.prescription.rendering import Rendering
+from recompile_doctor.prescription.verified import read_shown
 from recompile_doctor.reports.suggest_report import (
     SuggestDocument,
     print_suggestions,
@@ -76,9 +77,9 @@ def suggest(
     """Say what to change so that torch recompiles less.
 
     PATH is a bundle, a TORCH_TRACE folder or file, or a text log, as for `analyze`; without it the
-    latest bundle is taken. Nothing is verified: `run --prescription` reruns the program with the
-    changes, and `diff` compares. Only --write edits files: it shows the diff, asks, and keeps what
-    was there in the bundle; --undo restores it.
+    latest bundle is taken. What `verify` has measured comes first and is said to be verified, and
+    what it refused is left out; all else is an estimate. Only --write edits files: it shows the
+    diff, asks, and keeps what was there in the bundle; --undo restores it.
 
     \b
         recompile-doctor suggest
@@ -94,7 +95,8 @@ def suggest(
         _undo(target)
         return
     examined = examine(target)
-    document = suggest_for(examined, target_torch=target_torch, bounds=bounds)
+    shown = read_shown(target) if isinstance(target, Path) else None
+    document = suggest_for(examined, target_torch=target_torch, bounds=bounds, shown=shown)
     document = _chosen(document, id_)
     if write and is_applied(backup_of(target)):
         raise DoctorError(

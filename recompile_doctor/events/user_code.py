@@ -16,6 +16,8 @@ _TORCH = re.compile(
     r"|meta_registrations|ops|prims|prims_common|refs|subclasses|tensor|utils_internal)(?:/|\.py)"
     r"|\A(?:nn/(?:modules|functional|parallel|utils|init)|fx/experimental|utils/_\w+)(?:/|\.py)"
     r"|<eval_with_key>"
+    # Our own wrapper around torch's, in the stacks of a captured run.
+    r"|/recompile_doctor/capture/probe/\w+\.py\Z"
 )
 _STANDARD_LIBRARY = re.compile(
     r"/lib/python[0-9.]+/(?!site-packages|dist-packages)|\A<frozen |\A<string>\Z"

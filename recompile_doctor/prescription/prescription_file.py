@@ -362,6 +362,12 @@ def _line(node: yaml.Node) -> int:
     return int(node.start_mark.line) + 1
 
 
+def prescription_of(path: Path) -> tuple[Prescription, Trial]:
+    """Return what a prescription file asks for, also as a prescription; its lists have no marks."""
+    trial = read_prescription(path)
+    return Prescription(trial.id, f"the file {path.name}", trial.marks, trial.config), trial
+
+
 # Applying
 
 
@@ -369,6 +375,19 @@ def content_name(path: Path) -> str:
     """Return what the manifest says of a prescription file: its path, and a hash of its content."""
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     return f"{path} (sha256 {digest[:16]})"
+
+
+def content_of(trial: Trial) -> str:
+    """Return all that a run under ``trial`` has applied as JSON; not its name."""
+    return json.dumps(_content(trial), sort_keys=True)
+
+
+def _content(trial: Trial) -> dict[str, Any]:
+    return {
+        "marks": [_probe_mark(mark) for mark in trial.marks],
+        "environment": dict(trial.environment),
+        "config": {flag.name: flag.value for flag in trial.config},
+    }
 
 
 def prepare(trial: Trial, bundle: Bundle, base: Mapping[str, str]) -> dict[str, str]:
@@ -382,10 +401,8 @@ def prepare(trial: Trial, bundle: Bundle, base: Mapping[str, str]) -> dict[str, 
             variables[name] = f"{base[name]},{variables[name]}"
     if trial.marks or trial.config:
         path = bundle.path / FILE_NAME
-        content = {
-            "marks": [_probe_mark(mark) for mark in trial.marks],
-            "config": {flag.name: flag.value for flag in trial.config},
-        }
+        content = _content(trial)
+        del content["environment"]
         try:
             path.write_text(json.dumps(content, indent=1), encoding="utf-8")
         except OSError as error:

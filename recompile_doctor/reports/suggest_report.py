@@ -15,6 +15,7 @@ from recompile_doctor.prescription.environment import Shell, environment_for, li
 from recompile_doctor.prescription.marks import Advice, Mark, Prescription
 from recompile_doctor.prescription.reach import Reach, reach_of
 from recompile_doctor.prescription.rendering import Rendering, frame_words
+from recompile_doctor.prescription.verified import Shown
 from recompile_doctor.reports import words
 from recompile_doctor.reports.document import CallWeight
 from recompile_doctor.reports.json_report import valid_text
@@ -36,7 +37,9 @@ class SuggestDocument:
 
     ``target_torch`` is the release that the forms are for; ``target_assumed`` tells that neither
     the log nor the user named it. ``recompiles`` are those that the log holds, ``sources`` all
-    names of inputs in it. ``weights`` are by the ids of findings.
+    names of inputs in it. ``measured`` is what reruns have shown of the prescriptions, by id;
+    ``refused`` are those that are left out because they measured no better, or broke the program.
+    ``weights`` are by the ids of findings.
     """
 
     subject: str
@@ -49,6 +52,8 @@ class SuggestDocument:
     renderings: tuple[Rendering, ...]
     findings: tuple[Finding, ...]
     expected: tuple[Finding, ...]
+    measured: Mapping[str, Shown] = field(default_factory=dict)
+    refused: tuple[Shown, ...] = ()
     weights: Mapping[str, CallWeight] = field(default_factory=dict)
 
     @property
@@ -77,7 +82,8 @@ def headline(document: SuggestDocument) -> str:
     recompiles = words.counted(document.recompiles, "recompile")
     if not count:
         return f"{recompiles}; no mark or flag helps: the program itself is to be changed."
-    return f"{recompiles}; {words.counted(count, 'prescription')}, the most plausible first."
+    first = "the verified first" if document.measured else "the most plausible first"
+    return f"{recompiles}; {words.counted(count, 'prescription')}, {first}."
 
 
 def _changes(prescription: Prescription) -> bool:
@@ -85,7 +91,11 @@ def _changes(prescription: Prescription) -> bool:
 
 
 def estimate(document: SuggestDocument, prescription: Prescription) -> str:
-    """Return what is expected to be left, marked as an estimate."""
+    """Return what is left as a rerun measured it, or what is expected, marked as an estimate."""
+    shown = document.measured.get(prescription.id)
+    if shown is not None:
+        outputs = {"same": "outputs the same"}.get(shown.outputs, f"outputs {shown.outputs}")
+        return f"recompiles {shown.before} -> {shown.after}, measured, verified, {outputs}"
     after = prescription.estimated_recompiles_after
     left = "?" if after is None else str(after)
     return f"recompiles {document.recompiles} -> {left}, estimated, {prescription.status.value}"
@@ -139,6 +149,7 @@ def _lines(document: SuggestDocument, page: Page) -> Iterator[Text]:
             yield from _prescription(document, rendering, number, page)
             yield from _risks(rendering.prescription, number, risks, page)
     yield from _advice(document, page)
+    yield from _refused(document, page)
     yield from _expected(document, page)
     yield from _next(document, page)
 
@@ -250,6 +261,22 @@ def expected_text(finding: Finding) -> str:
     return f"expected: {graphs} graphs of {frame_words(finding.frame)}: {subject}"
 
 
+def _refused(document: SuggestDocument, page: Page) -> Iterator[Text]:
+    if not document.refused:
+        return
+    yield Text()
+    yield Text("Left out, since a rerun spoke against it", "bold underline")
+    for each in document.refused:
+        text = page.safe(refused_text(each))
+        yield from wrapped(page, text, indent=_INDENT, hanging=2)
+
+
+def refused_text(shown: Shown) -> str:
+    """Return why a prescription is not suggested any more."""
+    why = f": {shown.why}" if shown.why else ""
+    return f"{shown.prescription.id}: {shown.verdict}{why}"
+
+
 def _next(document: SuggestDocument, page: Page) -> Iterator[Text]:
     first = next(
         (each.prescription for each in document.renderings if _changes(each.prescription)), None
@@ -257,7 +284,13 @@ def _next(document: SuggestDocument, page: Page) -> Iterator[Text]:
     if first is None:
         return
     yield Text()
-    yield Text("Nothing of this is verified. Try it without touching the program:", "bold")
+    if document.measured:
+        yield Text("Write it into the program, or set it for one run:", "bold")
+        yield Text(f"  recompile-doctor suggest --id {first.id} --format patch | git apply", "bold")
+    else:
+        yield Text("Nothing of this is verified. Let reruns find what works:", "bold")
+        yield Text("  recompile-doctor verify", "bold")
+        yield Text("Or try it yourself, without touching the program:", "bold")
     yield Text(
         f"  recompile-doctor suggest --id {first.id} --format yaml --output prescription.yaml",
         "bold",
@@ -285,6 +318,8 @@ def _blocks(document: SuggestDocument) -> Iterator[str]:
         yield f"**Rewrite** ({code(first.rule)}): {prose(first.text)}{same}"
         if first.example:
             yield code_block(first.example, "python")
+    if document.refused:
+        yield "\n".join(f"- left out, {prose(refused_text(each))}" for each in document.refused)
     if document.expected:
         yield "\n".join(f"- {prose(expected_text(each))}" for each in document.expected)
 
@@ -332,7 +367,19 @@ def suggestions_json(document: SuggestDocument) -> str:
         "target_torch": document.target_torch,
         "target_assumed": document.target_assumed,
         "recompiles": document.recompiles,
-        "prescriptions": [_prescription_json(each) for each in document.renderings],
+        "prescriptions": [
+            prescription_json(each, document.measured.get(each.prescription.id))
+            for each in document.renderings
+        ],
+        "refused": [
+            {
+                "id": each.prescription.id,
+                "verdict": each.verdict,
+                "recompiles": each.after,
+                "why": each.why,
+            }
+            for each in document.refused
+        ],
         "expected": [
             {"finding": each.id, "graphs": len({ref.key for ref in each.recompiles}) + 1}
             for each in document.expected
@@ -342,7 +389,8 @@ def suggestions_json(document: SuggestDocument) -> str:
     return msgspec.json.format(encoded, indent=2).decode() + "\n"
 
 
-def _prescription_json(rendering: Rendering) -> dict[str, Any]:
+def prescription_json(rendering: Rendering, shown: Shown | None = None) -> dict[str, Any]:
+    """Return one prescription as JSON has it, with what a rerun measured of it."""
     prescription = rendering.prescription
     return {
         "id": prescription.id,
@@ -369,6 +417,14 @@ def _prescription_json(rendering: Rendering) -> dict[str, Any]:
         "estimated_recompiles_after": prescription.estimated_recompiles_after,
         "risks": list(prescription.risks),
         "status": prescription.status.value,
+        "measured": None
+        if shown is None
+        else {
+            "recompiles_before": shown.before,
+            "recompiles_after": shown.after,
+            "verdict": shown.verdict,
+            "outputs": shown.outputs,
+        },
     }
 
 

@@ -3,7 +3,6 @@
 import ast
 import json
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 from recompile_doctor.bundle import Bundle, create_bundle
 from recompile_doctor.capture.applied import AppliedMark, read_applied
+from recompile_doctor.capture.probe import marks as marks_module
 
 PROBE = Path(__file__).parents[2] / "recompile_doctor" / "capture" / "probe"
 
@@ -64,14 +64,9 @@ class Compiler:
 
 def started(bundle: Bundle, marks: list[dict[str, Any]], **config: Any) -> tuple[Any, list[str]]:
     notes: list[str] = []
-    spec = spec_from_file_location("probe_marks", PROBE / "marks.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
     compiler = Compiler()
     names = {f"torch._dynamo.config.{name}": value for name, value in config.items()}
-    module._Marks({"marks": marks, "config": names}, notes.append).start(compiler)
+    marks_module._Marks({"marks": marks, "config": names}, notes.append).start(compiler)
     return compiler, notes
 
 

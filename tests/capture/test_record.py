@@ -186,6 +186,31 @@ def test_a_log_that_could_not_be_written_is_cut_short(
     assert bundle.manifest.cut_short_reason == "not all of torch's log could be written"
 
 
+def test_the_most_memory_of_any_process_is_kept(bundle: Bundle, tmp_path: Path) -> None:
+    """For each device; a file that cannot be read, or has no such thing, is passed over."""
+    told = {
+        "1": '{"pid": 1, "device_memory_peak": {"cuda:1": 5, "cuda:0": 70}, "functions": []}',
+        "2": '{"pid": 2, "device_memory_peak": {"cuda:0": 90}}',
+        "3": '{"pid": 3, "device_memory_peak": {}}',
+        "4": '{"pid": 4}',
+        "5": '{"device_memory_peak": {"cuda:0": "x"}}',
+        "6": '{"device_memory_peak": {"cuda:0": 1',
+        "7": '{"device_memory_peak": {"cuda:0": 9999999999999999999999}}',
+    }
+    for pid, text in told.items():
+        (bundle.probe_directory / f"{pid}.calls.json").write_text(text)
+    record(bundle, [sys.executable, "-c", ""], base=os.environ, cwd=tmp_path)
+    assert open_bundle(bundle.path).manifest.device_memory_peak == {"cuda:0": 90, "cuda:1": 5}
+    assert bundle.probe_files() == ()
+
+
+def test_a_run_without_a_device_has_no_peak_of_memory(bundle: Bundle, tmp_path: Path) -> None:
+    """Not known is not nothing."""
+    (bundle.probe_directory / "1.calls.json").write_text('{"device_memory_peak": {}}')
+    record(bundle, [sys.executable, "-c", ""], base=os.environ, cwd=tmp_path)
+    assert open_bundle(bundle.path).manifest.device_memory_peak is None
+
+
 def test_started_has_a_zone(bundle: Bundle, tmp_path: Path) -> None:
     """The start can be compared between machines."""
     record(bundle, [sys.executable, "-c", ""], base=os.environ, cwd=tmp_path)

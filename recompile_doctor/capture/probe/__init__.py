@@ -9,5 +9,8 @@ imported it; no failure may reach the program: it becomes a note in the bundle's
 
     torch_logs  our log lines to a file of each process, and none of them to the user's stderr
     snapshot    at exit: torch's own counters, so that a program that silenced logging is noticed
+    calls       how compiled functions are called, how long that takes, what it returns
     marks       the marks and settings of a prescription, where the run is to apply one
+    overlay     patched text in place of files of the user, where the run is to try a patch; loaded
+                when Python starts, since it must be there before the program
 """

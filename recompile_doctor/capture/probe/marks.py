@@ -17,9 +17,10 @@ from importlib import import_module
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+from .waiting import after_import
+
 if TYPE_CHECKING:
-    from importlib.machinery import ModuleSpec
-    from types import CodeType, ModuleType
+    from types import CodeType
 
 FORMAT = 1
 _CONVERT_FRAME = "torch._dynamo.convert_frame"
@@ -30,50 +31,7 @@ def install(path: str, *, note: Callable[[str], None]) -> None:
     """Wait for torch's compiler, then set the config and the marks that the file asks for."""
     with open(path, encoding="utf-8") as file:  # noqa: PTH123
         wanted = json.load(file)
-    sys.meta_path.insert(0, _WaitForCompiler(_Marks(wanted, note), note))
-
-
-class _WaitForCompiler:
-    """Finder that finds nothing itself, but is told when torch's compiler has been imported."""
-
-    def __init__(self, marks: _Marks, note: Callable[[str], None]) -> None:
-        self._marks = marks
-        self._note = note
-        self._busy = False
-
-    def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> Any:
-        """Return the spec that the other finders have for the compiler, with the marks added."""
-        if name != _CONVERT_FRAME or self._busy:
-            return None
-        self._busy = True
-        try:
-            for finder in sys.meta_path:
-                if finder is not self and hasattr(finder, "find_spec"):
-                    spec = finder.find_spec(name, path, target)
-                    if spec is not None:
-                        self._add(spec)
-                        return spec
-        except Exception:  # noqa: BLE001 - torch must import as if we were not there
-            self._note("the marks could not wait for torch's compiler")
-        finally:
-            self._busy = False
-        return None
-
-    def _add(self, spec: ModuleSpec) -> None:
-        loader: Any = spec.loader
-        execute = loader.exec_module
-
-        def exec_module(module: ModuleType) -> None:
-            del loader.exec_module
-            if self in sys.meta_path:
-                sys.meta_path.remove(self)
-            execute(module)
-            try:
-                self._marks.start(module)
-            except Exception:  # noqa: BLE001 - no failure may reach the program
-                self._note("the prescription could not be applied")
-
-        loader.exec_module = exec_module
+    after_import(_CONVERT_FRAME, _Marks(wanted, note).start, note=note, what="the prescription")
 
 
 class _Marks:

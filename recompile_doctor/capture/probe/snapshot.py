@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 FORMAT = 1
-_RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "GROUP_RANK", "SLURM_PROCID")
+RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "GROUP_RANK", "SLURM_PROCID")
 _METRICS = (
     "compile_id",
     "co_name",
@@ -56,13 +56,13 @@ def install(logs: Any, *, note: Callable[[str], None]) -> None:
 
 def write_early() -> None:
     """Write what is known when torch._dynamo is imported."""
-    if not _is_compile_worker():
+    if not is_compile_worker():
         _write(_describe(complete=False))
 
 
 def _write_at_exit() -> None:
     try:
-        if "torch._dynamo.utils" in sys.modules and not _is_compile_worker():
+        if "torch._dynamo.utils" in sys.modules and not is_compile_worker():
             content = _describe(complete=True)
             if _process.parent is None or content["counters"] or content["compilations"]:
                 _write(content)
@@ -89,8 +89,8 @@ def _add_finalizer(process: _Process) -> None:
     util.Finalize(None, _write_at_exit, exitpriority=-1000)
 
 
-def _is_compile_worker() -> bool:
-    # Inductor's own worker processes: they run no code of the user.
+def is_compile_worker() -> bool:
+    """Return whether this is one of Inductor's own processes, which run no code of the user."""
     return "torch._inductor.compile_worker.__main__" in sys.modules or any(
         "compile_worker" in argument for argument in sys.argv[:2]
     )
@@ -107,7 +107,7 @@ def _describe(*, complete: bool) -> dict[str, Any]:
         "torch_version": str(torch.__version__),
         "python_version": ".".join(str(part) for part in sys.version_info[:3]),
         "argv0": sys.argv[0] if getattr(sys, "argv", None) else "",
-        "rank": {name: os.environ[name] for name in _RANK_VARIABLES if name in os.environ},
+        "rank": {name: os.environ[name] for name in RANK_VARIABLES if name in os.environ},
         "devices": [],
         "counters": {},
         "compilations": [],

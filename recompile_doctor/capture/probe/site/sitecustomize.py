@@ -44,13 +44,15 @@ def _take_back(name: str) -> None:
         os.environ[name] = theirs
 
 
-def _start_probe(torch_logging: ModuleType) -> None:
-    """Load the probe by path and let it take over torch's logging."""
+def _load(part: str) -> Any:
+    """Return a module of the probe, which is loaded by path under a name that no program has."""
     from importlib import import_module
     from importlib.util import module_from_spec, spec_from_file_location
 
     folder = _SITE.rpartition(os.sep)[0]
     name = "recompile_doctor_probe"
+    if name in sys.modules:
+        return import_module(f"{name}.{part}")
     spec = spec_from_file_location(
         name, folder + os.sep + "__init__.py", submodule_search_locations=[folder]
     )
@@ -58,13 +60,35 @@ def _start_probe(torch_logging: ModuleType) -> None:
         raise ImportError(name)
     sys.modules[name] = module_from_spec(spec)
     spec.loader.exec_module(sys.modules[name])
-    snapshot = import_module(name + ".snapshot")
-    torch_logs = import_module(name + ".torch_logs")
+    return import_module(f"{name}.{part}")
+
+
+def _start_probe(torch_logging: ModuleType) -> None:
+    """Let the probe take over torch's logging."""
+    snapshot = _load("snapshot")
+    torch_logs = _load("torch_logs")
     logs = torch_logs.install(torch_logging, note=_note, on_dynamo=snapshot.write_early)
     snapshot.install(logs, note=_note)
+
+    def watch(eval_frame: ModuleType) -> None:
+        _load("calls").start(eval_frame, note=_note)
+
+    _load("waiting").after_import(
+        "torch._dynamo.eval_frame", watch, note=_note, what="the watch over compiled functions"
+    )
     prescription = os.environ.get("RECOMPILE_DOCTOR_PRESCRIPTION")
     if prescription:
-        import_module(name + ".marks").install(prescription, note=_note)
+        _load("marks").install(prescription, note=_note)
+
+
+def _start_overlay() -> None:
+    """Let patched text run in place of files of the user, where the run is to try a patch."""
+    overlay = os.environ.get("RECOMPILE_DOCTOR_OVERLAY")
+    if overlay:
+        try:
+            _load("overlay").install(overlay, note=_note)
+        except Exception:  # noqa: BLE001 - the parent sees that nothing was served
+            _note("the overlay could not be installed")
 
 
 class _WaitForTorch:
@@ -143,6 +167,7 @@ try:
     _take_back("TORCH_LOGS_OUT")
     if "RECOMPILE_DOCTOR_BUNDLE" in os.environ:
         sys.meta_path.insert(0, _WaitForTorch())
+        _start_overlay()
 except Exception:  # noqa: BLE001 - no failure may reach the program
     _note("the probe could not begin")
 _run_next()

@@ -1,0 +1,269 @@
+"""The values of a result in a few numbers that two runs can be compared by.
+
+All sums are in float64 over the finite elements, block by block, so that a large tensor costs
+little memory. ``weighted`` tells a permutation from the original. Nothing here draws a random
+number, records for autograd, or is seen by a mode of the program.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+from .arguments import members, short, type_name
+
+_BLOCK = 1_000_000
+_SAMPLE = 64
+_DEEPEST = 20
+_MOST_LEAVES = 10_000
+_LARGEST = 1 << 63
+_LARGEST_FLOAT = sys.float_info.max
+
+
+class Fingerprints:
+    """Takes fingerprints with one torch."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+
+    def quiet(self) -> ExitStack:
+        """Return a context in which our own operations leave no trace in the program."""
+        torch = self._torch
+        stack = ExitStack()
+        stack.enter_context(torch._C.DisableTorchFunction())
+        if hasattr(torch._C, "_DisableAutocast"):
+            stack.enter_context(torch._C._DisableAutocast())
+        python_dispatch = sys.modules.get("torch.utils._python_dispatch")
+        if python_dispatch is not None and torch._C._len_torch_dispatch_stack():
+            stack.enter_context(python_dispatch._disable_current_modes())
+        stack.enter_context(torch.no_grad())
+        return stack
+
+    def leaves(self, value: Any) -> list[dict[str, Any]]:
+        """Return the leaves of a result in the order of its containers; within ``quiet``."""
+        return [self.leaf(path, leaf) for path, leaf in self.walk(value)]
+
+    def walk(self, value: Any) -> Iterator[tuple[str, Any]]:
+        """Yield the leaves of a result with their paths."""
+        budget = [_MOST_LEAVES]
+        yield from self._walk("", value, _DEEPEST, budget)
+
+    def _walk(
+        self, path: str, value: Any, depth: int, budget: list[int]
+    ) -> Iterator[tuple[str, Any]]:
+        below = members(value) if depth else None
+        if below is None and depth:
+            below = self._inner(value) or self._registered(value)
+        if below is None:
+            if budget[0] > 0:
+                budget[0] -= 1
+                yield path, value
+            return
+        for suffix, member in below:
+            if budget[0] <= 0:
+                return
+            yield from self._walk(path + suffix, member, depth - 1, budget)
+
+    def _inner(self, value: Any) -> Iterator[tuple[str, Any]] | None:
+        """Return the tensors that a tensor subclass is made of, or None for anything else."""
+        if not isinstance(value, self._torch.Tensor) or not self._dispatches(type(value)):
+            return None
+        kind = type(value)
+        if not hasattr(kind, "__tensor_flatten__") or hasattr(kind, "trigger_wait"):
+            return None  # the second: a collective whose result may not have arrived
+        try:
+            names = list(value.__tensor_flatten__()[0])
+            inner = [(f".{name}", getattr(value, name)) for name in names]
+        except Exception:  # noqa: BLE001 - code of the user
+            return None
+        return iter(inner)
+
+    def _dispatches(self, kind: Any) -> bool:
+        """Return whether a class of tensors has a ``__torch_dispatch__`` of its own."""
+        tensor = self._torch.Tensor
+        return kind is not tensor and getattr(kind, "__torch_dispatch__", None) not in (
+            getattr(tensor, "__torch_dispatch__", None),
+            getattr(self._torch._C, "_disabled_torch_dispatch_impl", None),
+        )
+
+    def _registered(self, value: Any) -> Iterator[tuple[str, Any]] | None:
+        """Return the members of a class that is registered as a container with torch."""
+        pytree: Any = sys.modules.get("torch.utils._pytree")
+        node = getattr(pytree, "SUPPORTED_NODES", {}).get(type(value))
+        if node is None or isinstance(value, self._torch.Tensor):
+            return None
+        try:
+            children = list(node.flatten_fn(value)[0])
+        except Exception:  # noqa: BLE001 - code of the user
+            return None
+        return ((f"<{index}>", child) for index, child in enumerate(children))
+
+    def leaf(self, path: str, value: Any) -> dict[str, Any]:
+        """Return one leaf; to be called within ``quiet``."""
+        kind = type(value)
+        if kind is int and -_LARGEST <= value < _LARGEST:
+            return {"path": path, "int": value}
+        if kind in (bool, float, str, type(None)):
+            return {"path": path, "value": short(value)}
+        if isinstance(value, self._torch.Tensor):
+            return self.tensor(path, value)
+        return {"path": path, "type": type_name(kind)}
+
+    def tensor(self, path: str, value: Any) -> dict[str, Any]:
+        """Return the leaf of a tensor; to be called within ``quiet``."""
+        torch = self._torch
+        leaf: dict[str, Any] = {"path": path}
+        try:
+            leaf["dtype"] = str(torch.Tensor.dtype.__get__(value))
+            sizes = list(torch.Tensor.shape.__get__(value))
+            if not all(type(size) is int for size in sizes):
+                return _unknown(leaf, "its size is symbolic")
+            leaf["sizes"] = sizes
+            leaf["device"] = str(torch.Tensor.device.__get__(value))
+            why = self._why_unreadable(value)
+            if why is not None:
+                return _unknown(leaf, why)
+            plain = torch.Tensor.as_subclass(torch.Tensor.detach(value), torch.Tensor)
+            leaf.update(self._numbers(plain))
+        except Exception as error:  # noqa: BLE001 - e.g. overwritten by a later CUDA graph
+            return _unknown(leaf, f"{type(error).__name__}: {str(error)[:200]}")
+        return leaf
+
+    def _why_unreadable(self, value: Any) -> str | None:
+        torch = self._torch
+        tensor = torch.Tensor
+        if self._dispatches(type(value)):
+            return f"it is a {type_name(type(value))}, which computes in its own way"
+        if tensor.layout.__get__(value) is not torch.strided:
+            return f"its layout is {tensor.layout.__get__(value)}"
+        if tensor.is_nested.__get__(value):
+            return "it is nested"
+        if tensor.is_quantized.__get__(value):
+            return "it is quantized"
+        if tensor.is_meta.__get__(value):
+            return "it is on the meta device"
+        if torch._is_functional_tensor(value):
+            return "it is traced"
+        if torch._C._functorch.peek_interpreter_stack() is not None:
+            return "it is inside of a function transform"
+        cuda: Any = sys.modules.get("torch.cuda")
+        if cuda is not None and cuda.is_initialized() and cuda.is_current_stream_capturing():
+            return "a CUDA graph is being captured"
+        if tensor.numel(value) and not tensor.untyped_storage(value).size():
+            return "its memory was given back"
+        return None
+
+    def _numbers(self, value: Any) -> dict[str, Any]:
+        torch = self._torch
+        if value.is_complex():
+            if value.dtype is torch.complex32:
+                value = value.to(torch.complex64)
+            value = torch.view_as_real(value.resolve_conj())
+        if value.device.type == "mps":
+            value = value.cpu()  # it has no float64
+        total = value.numel()
+        exact = not value.is_floating_point()
+        numbers = [0.0] * 7
+        least, most = float("inf"), float("-inf")
+        whole = 0
+        sample: list[float] = []
+        start = 0
+        for block in _blocks(value.resolve_neg()):
+            stats, count = self._block(block, start, total)
+            numbers = [number + stats[index] for index, number in enumerate(numbers)]
+            least = min(least, stats[7])
+            most = max(most, stats[8])
+            sample += stats[9:]
+            if exact:
+                whole += int(block.to(torch.int64).sum().item())
+            start += count
+        nan, posinf, neginf = (int(number) for number in numbers[:3])
+        found: dict[str, Any] = {
+            "numel": total,
+            "nan": nan,
+            "posinf": posinf,
+            "neginf": neginf,
+            "sum": _bounded(numbers[3]),
+            "abs": _bounded(numbers[4]),
+            "square": _bounded(numbers[5]),
+            "weighted": _bounded(numbers[6]),
+            "min": None if least == float("inf") else least,
+            "max": None if most == float("-inf") else most,
+            "sample": [_plain(each) for each in sample],
+        }
+        if exact:
+            found["exact"] = whole % _LARGEST
+        return found
+
+    def _block(self, block: Any, start: int, total: int) -> tuple[list[float], int]:
+        """Return the sums of one block, its smallest and largest element, and its sampled ones."""
+        torch = self._torch
+        values = block.to(torch.float64)
+        count = values.numel()
+        device = values.device
+        inf = float("inf")
+        finite = torch.isfinite(values)
+        kept = torch.where(finite, values, 0.0)
+        places = torch.arange(start, start + count, dtype=torch.int64, device=device)
+        weights = ((places * 2654435761) & 0xFFFFFFFF).to(torch.float64) / 4294967296.0 + 1.0
+        stats = torch.stack(
+            (
+                torch.isnan(values).sum(dtype=torch.float64),
+                (values == inf).sum(dtype=torch.float64),
+                (values == -inf).sum(dtype=torch.float64),
+                kept.sum(),
+                kept.abs().sum(),
+                (kept * kept).sum(),
+                (kept * weights).sum(),
+                torch.where(finite, values, inf).amin(),
+                torch.where(finite, values, -inf).amax(),
+            )
+        )
+        if total <= _SAMPLE:
+            chosen = values
+        else:
+            # The k with start <= k * total // 64 < start + count.
+            first = -(-start * _SAMPLE // total)
+            end = -(-(start + count) * _SAMPLE // total)
+            numbers = torch.arange(first, end, dtype=torch.int64, device=device)
+            chosen = values[numbers * total // _SAMPLE - start]
+        result: list[float] = torch.cat((stats, chosen)).tolist()
+        return result, count
+
+
+def _blocks(value: Any) -> Iterator[Any]:
+    """Yield the elements in logical order as flat tensors of bounded size; none is empty."""
+    count = value.numel()
+    if not count:
+        return
+    if count <= _BLOCK:
+        yield value.reshape(-1)
+    elif value.is_contiguous():
+        yield from value.view(-1).split(_BLOCK)
+    else:
+        rows = max(1, _BLOCK // (count // value.shape[0]))
+        for start in range(0, value.shape[0], rows):
+            part = value[start : start + rows]
+            yield from _blocks(part[0] if part.shape[0] == 1 else part)
+
+
+def _bounded(number: float) -> float:
+    """Return a sum that JSON can hold: one that is too large for a float stops at the largest."""
+    if math.isnan(number):  # inf - inf
+        return 0.0
+    return max(-_LARGEST_FLOAT, min(_LARGEST_FLOAT, number))
+
+
+def _plain(number: float) -> float | str:
+    if math.isnan(number):
+        return "nan"
+    if math.isinf(number):
+        return "inf" if number > 0 else "-inf"
+    return number
+
+
+def _unknown(leaf: dict[str, Any], why: str) -> dict[str, Any]:
+    return {**leaf, "values": "unknown", "why": why}

@@ -1,0 +1,235 @@
+"""``probe/<pid>.outputs.jsonl``: what the compiled calls returned, and the parameters they left.
+
+Only where RECOMPILE_DOCTOR_FINGERPRINTS is 1. Each line is one ``write``, so a process that is
+killed loses none that it had written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import weakref
+from collections.abc import Callable, Iterator
+from types import FunctionType, MethodType
+from typing import Any
+
+from .arguments import Parameters, leaves
+from .callables import Description, bound_module
+from .fingerprint import Fingerprints
+
+MOST_CALLS = 20_000
+_MOST_MODULES = 5_000  # with their submodules
+_DEPTH = 8
+_MOST_ARGUMENTS = 1_000
+
+
+class Outputs:
+    """The file of this process, and the modules whose parameters are still to be written."""
+
+    def __init__(
+        self, torch: Any, header: Callable[[], dict[str, Any]], note: Callable[[str], None]
+    ) -> None:
+        self._torch = torch
+        self._header = header
+        self._note = note
+        self._prints = Fingerprints(torch)
+        self._modules = _Modules(torch, self._write_parameters)
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin a file of its own, e.g. in a forked process."""
+        self._descriptor = -1
+        self._failed = False
+        self._announced: set[int] = set()
+        self._calls = 0
+        self._skipped = 0
+
+    def look_for_modules(self, inner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Observe the modules that a call can reach: bound, given, enclosed, or named globally."""
+        self._modules.add(bound_module(inner))
+        for value in (*args, *kwargs.values()):
+            self._modules.add(value)
+        for value in _reached(inner.__dict__["_torchdynamo_orig_callable"]):
+            self._modules.add(value)
+
+    def write_call(
+        self,
+        number: int,
+        function: Description,
+        place: dict[str, Any],
+        result: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        """Write one call: ``place`` is its index, thread and fate."""
+        if self._failed:
+            return
+        if self._calls >= MOST_CALLS:
+            self._skipped += 1
+            return
+        self._calls += 1
+        if number not in self._announced:
+            self._announced.add(number)
+            self._write(
+                {
+                    "function": number,
+                    "name": function.function,
+                    "file": function.file,
+                    "line": function.line,
+                }
+            )
+        with self._prints.quiet():
+            outputs = [] if place["raised"] is not None else self._prints.leaves(result)
+            arguments = list(self._arguments(args, kwargs, function.parameters))
+        self._write({**place, "function": number, "outputs": outputs, "arguments": arguments})
+
+    def finish(self) -> None:
+        """Write the parameters of the modules that live, and the last line."""
+        self._modules.finish()
+        self._write({"end": True, "calls": self._calls, "skipped": self._skipped})
+
+    def _arguments(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], names: Parameters
+    ) -> Iterator[dict[str, Any]]:
+        tensor = self._torch.Tensor
+        found = leaves(args, kwargs, names, depth=_DEPTH, most=_MOST_ARGUMENTS)
+        for source, value in found:
+            if isinstance(value, tensor):
+                leaf = self._prints.tensor(source, value)
+                gradient = self._gradient(value)
+                if gradient is not None:
+                    leaf["grad"] = self._prints.tensor(f"{source}.grad", gradient)
+                yield leaf
+
+    def _gradient(self, value: Any) -> Any:
+        tensor = self._torch.Tensor
+        # Of other tensors than leaves, to ask is a warning.
+        if tensor.requires_grad.__get__(value) and tensor.is_leaf.__get__(value):
+            return tensor.grad.__get__(value)
+        return None
+
+    def _write_parameters(self, entries: list[tuple[str, int, str, Any]]) -> None:
+        """Write values and gradients; called when a module dies, so nothing may be raised."""
+        set_eval_frame = self._torch._C._dynamo.eval_frame.set_eval_frame
+        prior = set_eval_frame(None)
+        try:
+            with self._prints.quiet():
+                lines = [
+                    {
+                        "module": module,
+                        "number": number,
+                        "name": name,
+                        "value": self._prints.tensor("", value),
+                        "grad": None if gradient is None else self._prints.tensor("", gradient),
+                    }
+                    for module, number, name, value in entries
+                    for gradient in (self._gradient(value),)
+                ]
+            if lines:
+                self._write({"parameters": lines})
+        except Exception:  # noqa: BLE001 - no failure may reach the program
+            self._note("the parameters of a module could not be read")
+        finally:
+            if prior is not None:
+                set_eval_frame(prior)
+
+    def _write(self, content: dict[str, Any]) -> None:
+        if self._failed:
+            return
+        try:
+            if self._descriptor < 0:
+                folder = os.path.join(os.environ["RECOMPILE_DOCTOR_BUNDLE"], "probe")  # noqa: PTH118
+                path = os.path.join(folder, f"{os.getpid()}.outputs.jsonl")  # noqa: PTH118
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+                self._descriptor = os.open(path, flags, 0o666)
+                self._put({"format": 1, "pid": os.getpid(), **self._header()})
+            self._put(content)
+        except OSError:
+            self._failed = True
+            self._note("the outputs could not be written")
+
+    def _put(self, content: dict[str, Any]) -> None:
+        text = json.dumps(content, separators=(",", ":"), allow_nan=False)
+        data = text.encode("utf-8", "surrogatepass") + b"\n"
+        while data:
+            data = data[os.write(self._descriptor, data) :]
+
+
+class _Modules:
+    """Modules whose parameters are read when they die, or when the process ends.
+
+    Of a module only the dictionary of its parameters is held, and only as long as the module
+    lives: neither it nor its tensors live longer because of us.
+    """
+
+    def __init__(
+        self, torch: Any, write: Callable[[list[tuple[str, int, str, Any]]], None]
+    ) -> None:
+        self._torch = torch
+        self._write = write
+        self._known: dict[int, Any] = {}  # id of a living module -> its finalizer
+        self._roots = 0
+
+    def add(self, module: Any) -> None:
+        """Observe a module with all below it, once."""
+        if not isinstance(module, self._torch.nn.Module) or id(module) in self._known:
+            return
+        original = module.__dict__.get("_modules", {}).get("_orig_mod")
+        if original is not None and hasattr(type(module), "_opt_mod_attributes"):
+            module = original  # torch's OptimizedModule
+            if id(module) in self._known:
+                return
+        number = self._roots
+        self._roots += 1
+        root = type(module).__qualname__
+        for prefix, each in _below("", module, set()):
+            if id(each) not in self._known and len(self._known) < _MOST_MODULES:
+                self._observe(each, root, number, prefix)
+
+    def _observe(self, module: Any, root: str, number: int, prefix: str) -> None:
+        parameters = module.__dict__.get("_parameters")
+        finalizer = weakref.finalize(
+            module, self._gone, id(module), root, number, prefix, parameters
+        )
+        finalizer.atexit = False
+        self._known[id(module)] = finalizer
+
+    def _gone(self, identity: int, root: str, number: int, prefix: str, parameters: Any) -> None:
+        self._known.pop(identity, None)
+        # Copied: another thread may be at work on the dictionary.
+        entries = [
+            (root, number, f"{prefix}{name}", value)
+            for name, value in list((parameters or {}).items())
+            if value is not None
+        ]
+        if entries:
+            self._write(entries)
+
+    def finish(self) -> None:
+        """Write what is left, in the order of observation."""
+        for finalizer in list(self._known.values()):
+            finalizer()
+
+
+def _below(prefix: str, module: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    """Yield a module and those below it, each once, past what a subclass may have overridden."""
+    if module is None or id(module) in seen:
+        return
+    seen.add(id(module))
+    yield prefix, module
+    for name, child in list(module.__dict__.get("_modules", {}).items()):
+        yield from _below(f"{prefix}{name}.", child, seen)
+
+
+def _reached(target: Any) -> Iterator[Any]:
+    """Yield what a function has in its cells, and what the global names in its code stand for."""
+    function = target.__func__ if isinstance(target, MethodType) else target
+    if not isinstance(function, FunctionType):
+        return
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # it is empty yet
+            continue
+    for name in function.__code__.co_names:
+        yield function.__globals__.get(name)

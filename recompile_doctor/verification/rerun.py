@@ -1,0 +1,351 @@
+"""Runs the user's program again under a change, each time into a bundle of its own.
+
+A trial that came to an end leaves a note of what it was in its bundle (``trial.json``), with a
+key made of the command, the program's files, the settings of torch and the change. A verify that
+is started again finds it there and does not repeat it.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from recompile_doctor.bundle import Bundle, create_bundle, is_bundle, open_bundle
+from recompile_doctor.capture.launch import Streams
+from recompile_doctor.capture.overlay import prepare_overlay
+from recompile_doctor.capture.record import Recording, record
+from recompile_doctor.errors import DoctorError, ExitCode
+from recompile_doctor.prescription.prescription_file import Trial, content_of, prepare
+from recompile_doctor.verification.trial_run import Ending
+from recompile_doctor.version import VERSION
+
+STDOUT_NAME = "stdout.txt"
+STDERR_NAME = "stderr.txt"
+_NOTE_NAME = "trial.json"
+_RUNNING_NAME = "running.json"
+_NOTE_FORMAT = 1
+_LARGEST_NOTE = 1 << 16
+_TAIL_BYTES = 1 << 16
+# Variables that change what a run of torch does, whoever set them.
+_TORCH_VARIABLES = ("TORCH", "PYTORCH", "CUDA", "TRITON", "OMP_", "MKL_", "PYTHONHASHSEED")
+
+
+class InterruptedVerify(DoctorError):
+    """The user ended verify; what the finished trials showed is kept."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "verify was interrupted.",
+            slug="verify-interrupted",
+            hint="Start it again with the same options: it repeats no finished trial.",
+            exit_code=ExitCode.INTERRUPTED,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What is run, where, and how. ``digest`` stands for the content of its files.
+
+    ``timeout`` is in seconds. ``launcher`` are the words before the command that run it elsewhere.
+    """
+
+    command: tuple[str, ...]
+    cwd: Path
+    base: Mapping[str, str]
+    digest: str
+    timeout: float | None = None
+    launcher: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a run is given that differs: a prescription, patched files, or nothing."""
+
+    trial: Trial | None = None
+    files: tuple[tuple[Path, bytes], ...] = ()
+
+    @property
+    def content(self) -> str:
+        """Return what the change is, for a key; the same text for the same change."""
+        prescription = "" if self.trial is None else content_of(self.trial)
+        if not self.files:
+            return prescription
+        files = [[str(path), hashlib.sha256(data).hexdigest()] for path, data in self.files]
+        return json.dumps([prescription, files])
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A run to make. ``name`` is that of its bundle.
+
+    With ``most`` it is ended as soon as it has recompiled more often than that.
+    """
+
+    name: str
+    change: Change = Change()
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A run that came to an end, now or in an earlier verify (``reused``)."""
+
+    bundle: Bundle
+    ending: Ending
+    stopped_because: str = ""
+    reused: bool = False
+
+    @property
+    def stdout(self) -> Path:
+        """Return the file with what the program wrote to standard output."""
+        return self.bundle.path / STDOUT_NAME
+
+    def errors(self) -> str:
+        """Return the end of what the program wrote to standard error."""
+        try:
+            with (self.bundle.path / STDERR_NAME).open("rb") as file:
+                file.seek(0, os.SEEK_END)
+                file.seek(max(0, file.tell() - _TAIL_BYTES))
+                return file.read().decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+
+def digest_of(files: Sequence[Path]) -> str:
+    """Return one hash of the content of files; one that cannot be read counts by its name."""
+    total = hashlib.sha256()
+    for path in files:
+        total.update(str(path).encode("utf-8", "surrogateescape") + b"\0")
+        with suppress(OSError):
+            total.update(hashlib.sha256(path.read_bytes()).digest())
+    return total.hexdigest()
+
+
+@dataclass(slots=True)
+class Rerunner:
+    """Makes the runs of one verify. ``root`` is the folder of their bundles.
+
+    ``on_start`` is told the name of a run that starts, and ``on_progress`` its recompiles,
+    compilations and seconds.
+    """
+
+    program: Program
+    root: Path
+    jobs: int = 1
+    fresh: bool = False
+    on_start: Callable[[str], None] | None = None
+    on_progress: Callable[[int, int, float], None] | None = None
+    _finished: dict[str, Finished] = field(default_factory=dict)
+    _children: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _ended: bool = False
+
+    def __post_init__(self) -> None:
+        for path in sorted(self.root.glob("*")) if self.root.is_dir() else ():
+            if path.is_symlink() or not path.is_dir():
+                continue
+            key, finished = _read_note(path)
+            if finished is not None and not self.fresh:
+                self._finished[key] = finished
+            elif finished is None and not _is_running(path):
+                shutil.rmtree(path, ignore_errors=True)
+
+    def run(self, order: Order) -> Finished:
+        """Run the program under a change, or return the run that was made of it before.
+
+        Raises InterruptedVerify when the user ends it, and DoctorError when it cannot be started.
+        """
+        return self.run_all([order])[0]
+
+    def run_all(self, orders: Sequence[Order]) -> list[Finished]:
+        """Run several orders, as many at a time as there are jobs; results are in their order."""
+        if self.jobs == 1 or len(orders) == 1:
+            return [self._run(each) for each in orders]
+        with self._ended_together(), ThreadPoolExecutor(self.jobs) as pool:
+            waiting = [pool.submit(self._run, each) for each in orders]
+            try:
+                return [each.result() for each in waiting]
+            except BaseException:
+                for each in waiting:
+                    each.cancel()
+                self._end_children()
+                raise
+
+    def _run(self, order: Order) -> Finished:
+        if self._ended:
+            raise InterruptedVerify
+        key = self._key(order)
+        known = self._finished.get(key)
+        if known is not None:
+            return known
+        if self.on_start is not None:
+            self.on_start(order.name)
+        bundle = create_bundle(self.root, order.name)
+        overrides = {}
+        if order.change.trial is not None:
+            overrides.update(prepare(order.change.trial, bundle, self.program.base))
+        if order.change.files:
+            overrides.update(prepare_overlay(order.change.files, bundle))
+        recording = self._record(order, bundle, overrides)
+        outcome = recording.outcome
+        if self._ended or outcome.asked_to_end is not None:
+            raise InterruptedVerify
+        if recording.problem is not None:
+            raise recording.problem
+        ending = Ending.WHOLE
+        if outcome.timed_out:
+            ending = Ending.TIMED_OUT
+        elif outcome.stopped_because is not None:
+            ending = Ending.STOPPED_EARLY
+        finished = Finished(bundle, ending, outcome.cut_short_reason or "")
+        _write_note(key, finished)
+        self._finished[key] = finished
+        return finished
+
+    def _record(self, order: Order, bundle: Bundle, overrides: Mapping[str, str]) -> Recording:
+        most = order.most
+
+        def stop(recompiles: int, compilations: int, seconds: float) -> str | None:
+            if most is None or recompiles <= most:
+                return None
+            return f"ended early with {recompiles} recompiles, where {most} is the best so far"
+
+        with (
+            (bundle.path / STDOUT_NAME).open("wb") as stdout,
+            (bundle.path / STDERR_NAME).open("wb") as stderr,
+        ):
+            return record(
+                bundle,
+                self.program.command,
+                base=self.program.base,
+                cwd=self.program.cwd,
+                overrides=overrides,
+                prescription=None if order.change.trial is None else order.change.trial.id,
+                on_progress=self.on_progress,
+                timeout=self.program.timeout,
+                streams=Streams(stdout, stderr, lambda child: self._started(child, bundle)),
+                stop=stop,
+                fingerprints=True,
+                launcher=self.program.launcher,
+            )
+
+    def _started(self, child: subprocess.Popen[bytes], bundle: Bundle) -> None:
+        self._children.append(child)
+        with suppress(OSError):
+            (bundle.path / _RUNNING_NAME).write_text(json.dumps({"pid": child.pid}))
+        if self._ended:
+            self._end_children()
+
+    def _end_children(self) -> None:
+        self._ended = True
+        for child in self._children:
+            if child.poll() is None:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(child.pid, signal.SIGTERM)
+
+    @contextmanager
+    def _ended_together(self) -> Iterator[None]:
+        """End all runs when the user ends us: runs in threads get no signals of their own."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def end(number: int, frame: FrameType | None) -> None:
+            self._end_children()
+
+        numbers = [
+            getattr(signal, name)
+            for name in ("SIGINT", "SIGTERM", "SIGHUP")
+            if hasattr(signal, name)
+        ]
+        before = {number: signal.signal(number, end) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, theirs in before.items():
+                signal.signal(number, theirs)
+
+    def _key(self, order: Order) -> str:
+        settings = {
+            name: value
+            for name, value in self.program.base.items()
+            if name.startswith(_TORCH_VARIABLES)
+        }
+        content = json.dumps(
+            [
+                _NOTE_FORMAT,
+                VERSION,
+                self.program.command,
+                str(self.program.cwd),
+                self.program.digest,
+                self.program.launcher,
+                sorted(settings.items()),
+                _installed_torch(self.program.command),
+                order.change.content,
+                order.name if order.change == Change() else "",  # a baseline is run several times
+            ]
+        )
+        return hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _installed_torch(command: Sequence[str]) -> list[tuple[str, int]]:
+    """Return torch's version file beside the interpreter of a command, and when it was written."""
+    if not command:
+        return []
+    folder = Path(command[0]).parent.parent
+    found = []
+    for path in sorted(folder.glob("lib/python3*/site-packages/torch/version.py")):
+        with suppress(OSError):
+            found.append((str(path), path.stat().st_mtime_ns))
+    return found
+
+
+def _write_note(key: str, finished: Finished) -> None:
+    content = {
+        "format": _NOTE_FORMAT,
+        "key": key,
+        "ending": finished.ending.name,
+        "stopped_because": finished.stopped_because,
+    }
+    path = finished.bundle.path / _NOTE_NAME
+    temporary = path.with_suffix(".tmp")
+    with suppress(OSError):  # without it the trial is run again, and nothing else is lost
+        temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
+        temporary.replace(path)
+        (finished.bundle.path / _RUNNING_NAME).unlink(missing_ok=True)
+
+
+def _read_note(path: Path) -> tuple[str, Finished | None]:
+    """Return the key and the run in a folder, None where no run came to its end there."""
+    try:
+        with (path / _NOTE_NAME).open("rb") as file:
+            content: Any = json.loads(file.read(_LARGEST_NOTE))
+        if content["format"] != _NOTE_FORMAT or not is_bundle(path):
+            return "", None
+        return str(content["key"]), Finished(
+            open_bundle(path),
+            Ending[content["ending"]],
+            str(content["stopped_because"]),
+            reused=True,
+        )
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, DoctorError):
+        return "", None
+
+
+def _is_running(path: Path) -> bool:
+    """Return whether the program of an unfinished run is still there, left behind by a kill."""
+    try:
+        pid = json.loads((path / _RUNNING_NAME).read_bytes()[:_LARGEST_NOTE])["pid"]
+        os.kill(int(pid), 0)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
+        return False
+    return True
