@@ -5,7 +5,8 @@
         trace/          TORCH_TRACE, one file a process
         logs/           TORCH_LOGS text, one file a process
         probe/          what the probe saw, one file a process
-        launch.sh       what started the program, where it ran on another machine; and launch/
+        launch.sh       what started the program, where it ran on another machine
+        launch/         the probe's copy for that machine
         cache/          inductor's and triton's caches of this run, removed when the program ends
 
 The manifest is written when the run starts, marked as not complete, and again when it ends, so a
