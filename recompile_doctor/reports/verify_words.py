@@ -34,6 +34,7 @@ from recompile_doctor.verification.verdict import Verdict
 
 ARROW = "->"  # the first line is there to be found by grep, in each encoding
 _NONE = "-"
+_FEW_CALLS = 10  # with fewer the verdict does not look at times either
 
 
 def torch_version(verification: Verification) -> str:
@@ -209,7 +210,8 @@ def about_rows(verification: Verification) -> Iterator[str]:
         return
     if best.pace is not None:
         calls = words.counted(best.pace.calls, "call")
-        yield f"time of a call: mean of {calls} of the same sizes that compiled nothing"
+        few = "; so few say nothing" if best.pace.calls < _FEW_CALLS else ""
+        yield f"time of a call: mean of {calls} of the same sizes that compiled nothing{few}"
     tolerance = f" ({best.outputs.tolerance})" if best.outputs.tolerance else ""
     yield f"outputs: {best.outputs.reason}{tolerance}"
     for each in best.judgement.reservations:
@@ -331,7 +333,7 @@ def trial_figures(trial: TrialRun) -> Iterator[str]:
     if totals.recompile_limit_hits:
         yield words.counted(totals.recompile_limit_hits, "recompile-limit hit")
     yield f"outputs {trial.outputs.sameness.value}"
-    if trial.facts.exit_code:
+    if trial.facts.exit_code and trial.ending is Ending.WHOLE:  # else it is our own signal's
         yield f"exit code {trial.facts.exit_code}"
     yield trial_time(trial)
 

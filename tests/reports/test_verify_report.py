@@ -22,6 +22,7 @@ from recompile_doctor.reports.verify_report import (
 )
 from recompile_doctor.reports.verify_words import headline
 from recompile_doctor.verification.facts import RunFacts
+from recompile_doctor.verification.pace import Pace
 from recompile_doctor.verification.refine import without_promises
 from recompile_doctor.verification.trial_run import Ending, Verification
 from recompile_doctor.verification.verdict import Judgement, Verdict
@@ -256,6 +257,23 @@ def test_a_trial_that_was_ended_counts_only_so_far() -> None:
     assert "at least 7 recompiles" in shown(of)
     report = json.loads(verification_json(of, None))
     assert report["trials"][0]["ending"] == "stopped-early"
+
+
+def test_the_exit_code_of_a_run_that_we_ended_is_not_the_program_s() -> None:
+    """It is that of our signal."""
+    of = one_trial(
+        before(7, exit_code=143), ending=Ending.TIMED_OUT, stopped_because="timed out after 9 s"
+    )
+    assert "exit code 143" not in shown(of)
+    assert "exit code 143" in shown(one_trial(before(7, exit_code=143)))
+
+
+@pytest.mark.parametrize(("calls", "says"), [(9, True), (10, False)])
+def test_the_times_of_few_calls_are_not_made_much_of(calls: int, says: bool) -> None:
+    text = " ".join(shown(one_trial(runs.run(), pace=Pace(0.01, 0.011, calls))).split())
+    assert (
+        f"mean of {calls} calls of the same sizes that compiled nothing; so few" in text
+    ) is says
 
 
 def test_a_trial_of_an_earlier_verify_is_told() -> None:
