@@ -7,6 +7,7 @@
         probe/          what the probe saw, one file a process
         overlay/        patched copies of the user's files, where the run tried a patch
         launch.sh       what started the program, where it ran on another machine
+        launch/         the probe's copy for that machine
         cache/          inductor's and triton's caches of this run, removed when the program ends
 
 The manifest is written when the run starts, marked as not complete, and again when it ends, so a

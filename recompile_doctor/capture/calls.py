@@ -7,7 +7,7 @@ that a cached graph served, and those that ran uncompiled after the recompile li
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -324,7 +324,6 @@ class _Process(msgspec.Struct, frozen=True):
 
 def _read(path: Path) -> CalledProcess | UnreadCalls:
     try:
-        content: Any = msgspec.json.decode(path.read_bytes())
-        return msgspec.convert(content, _Process).called()
+        return msgspec.json.decode(path.read_bytes(), type=_Process).called()
     except (OSError, msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
         return UnreadCalls(path, str(error))

@@ -9,19 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from recompile_doctor.capture.calls import (
-    Argument,
     CalledFunction,
     CallRow,
-    IntArgument,
+    OtherArgument,
     TensorArgument,
 )
 from recompile_doctor.events.user_code import is_torch_frame
 from recompile_doctor.model.frame import FrameKey, resume_point
 from recompile_doctor.model.run import Compilation, Run
 from recompile_doctor.model.source import Item, Local, Source, parse_source
-
-Spot = tuple[str, int | None]
-"""A dimension of a tensor by its source, or with None an int."""
 
 _ARGS, _KWARGS = "args", "kwargs"
 # Each takes ``*args, **kwargs`` and hands them on: torch/_dynamo/external_utils.py (wrap_inline),
@@ -31,10 +27,20 @@ _WRAPPERS = frozenset({"inner", "_call_impl", "_wrapped_call_impl"})
 
 @dataclass(frozen=True, slots=True)
 class SeenCalls:
-    """Calls that the probe saw with the same sizes and ints."""
+    """Calls that the probe saw with the same arguments: sizes of tensors and ints, by source."""
 
-    values: Mapping[Spot, int]
+    arguments: Mapping[str, tuple[int, ...] | int]
     calls: int
+
+    def size(self, source: str, dim: int) -> int | None:
+        """Return the size of a dimension, or None where it is not known or not there."""
+        found = self.arguments.get(source)
+        return found[dim] if isinstance(found, tuple) and dim < len(found) else None
+
+    def int(self, source: str) -> int | None:
+        """Return the value of an int, or None where it is not known or not there."""
+        found = self.arguments.get(source)
+        return None if isinstance(found, tuple) else found
 
 
 def seen_calls(run: Run, functions: Iterable[CalledFunction]) -> dict[FrameKey, list[SeenCalls]]:
@@ -57,7 +63,7 @@ def seen_calls(run: Run, functions: Iterable[CalledFunction]) -> dict[FrameKey, 
         if not own:
             left.append(function)
         for key in own:
-            found.setdefault(key, []).extend(_seen(row.arguments, row) for row in function.rows)
+            found.setdefault(key, []).extend(map(_seen, function.rows))
     for key in wrappers:
         for rows in _wrapped(left, compiled[key]):
             found.setdefault(key, []).extend(rows)
@@ -82,13 +88,14 @@ def _is_wrapper(key: FrameKey) -> bool:
     return key.function in _WRAPPERS and key.file is not None and is_torch_frame(key.file)
 
 
-def _seen(arguments: Iterable[Argument], row: CallRow) -> SeenCalls:
-    values: dict[Spot, int] = {}
-    for each in arguments:
-        if isinstance(each, TensorArgument):
-            values.update(((each.source, dim), size) for dim, size in enumerate(each.sizes))
-        elif isinstance(each, IntArgument):
-            values[each.source, None] = each.value
+def _seen(row: CallRow, names: "_Names | None" = None) -> SeenCalls:
+    values: dict[str, tuple[int, ...] | int] = {}
+    for each in row.arguments:
+        if isinstance(each, OtherArgument):
+            continue
+        source = each.source if names is None else names.of(each.source)
+        if source is not None:
+            values[source] = each.sizes if isinstance(each, TensorArgument) else each.value
     return SeenCalls(values, row.calls)
 
 
@@ -110,16 +117,12 @@ def _wrapped(
     ]
     for function in functions:
         names = _Names(function, by_keyword)
-        compiling = [
-            {one.source: one.sizes for one in names.renamed(row) if isinstance(one, TensorArgument)}
-            for row in function.rows
-            if row.compiled_calls
-        ]
+        compiling = [_seen(row, names).arguments for row in function.rows if row.compiled_calls]
         if any(_agree(one, other) for one in compiling for other in inputs):
-            yield [_seen(names.renamed(row), row) for row in function.rows]
+            yield [_seen(row, names) for row in function.rows]
 
 
-def _agree(call: Mapping[str, tuple[int, ...]], compiled: Mapping[str, object]) -> bool:
+def _agree(call: Mapping[str, object], compiled: Mapping[str, object]) -> bool:
     shared = call.keys() & compiled.keys()
     return bool(shared) and all(call[source] == compiled[source] for source in shared)
 
@@ -143,22 +146,11 @@ class _Names:
         self._positions = [each for each in function.parameters if each not in by_keyword]
         self._known: dict[str, str | None] = {}
 
-    def renamed(self, row: CallRow) -> list[TensorArgument | IntArgument]:
-        """Return the tensors and ints of a row by their names in the wrapper."""
-        renamed: list[TensorArgument | IntArgument] = []
-        for each in row.arguments:
-            if each.source not in self._known:
-                self._known[each.source] = self._name(parse_source(each.source))
-            source = self._known[each.source]
-            if source is None:
-                continue
-            if isinstance(each, TensorArgument):
-                renamed.append(
-                    TensorArgument(source, each.dtype, each.sizes, each.strides, each.device)
-                )
-            elif isinstance(each, IntArgument):
-                renamed.append(IntArgument(source, each.value))
-        return renamed
+    def of(self, source: str) -> str | None:
+        """Return the name of an argument, or a part of it, or None when it is handed to none."""
+        if source not in self._known:
+            self._known[source] = self._name(parse_source(source))
+        return self._known[source]
 
     def _name(self, source: Source) -> str | None:
         function = self._function

@@ -45,6 +45,7 @@ class Place:
 
 
 INT = -1
+_Column = tuple[int | None, ...]
 ALL_MEMBERS = "[...]"  # at the end of a mark's source: every member of a container
 
 
@@ -55,14 +56,6 @@ class Call:
     compilation: Compilation
     values: Mapping[Place, int]
     candidates: tuple[Candidate, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class CalledWith:
-    """Calls with the same values, whether torch compiled for them or not."""
-
-    values: Mapping[Place, int]
-    calls: int
 
 
 @dataclass(frozen=True)
@@ -78,7 +71,7 @@ class ObservedFrame:
     code: str | None
     calls: tuple[Call, ...]
     parameters: frozenset[str] = field(default_factory=frozenset)
-    rows: tuple[CalledWith, ...] = ()
+    rows: tuple[SeenCalls, ...] = ()
 
     @property
     def key(self) -> FrameKey:
@@ -91,7 +84,7 @@ class ObservedFrame:
         return self.code is not None and resume_point(self.code) is not None
 
     @cached_property
-    def columns(self) -> Mapping[Place, tuple[int | None, ...]]:
+    def columns(self) -> Mapping[Place, _Column]:
         """Return the value of each place in each call, None where it is unknown or absent."""
         places = dict.fromkeys(place for call in self.calls for place in call.values)
         return {place: tuple(call.values.get(place) for call in self.calls) for place in places}
@@ -113,7 +106,12 @@ class ObservedFrame:
 
     def weights(self, place: Place) -> Counter[int]:
         """Return how many of the calls that the probe saw had each value; empty when unknown."""
-        return self._weights.get(place, Counter())
+        counts: Counter[int] = Counter()
+        for row in self.rows:
+            value = _value(row, place)
+            if value is not None:
+                counts[value] += row.calls
+        return counts
 
     def seen(self, place: Place) -> frozenset[int]:
         """Return all values that a place is known to have had, compiled for or not."""
@@ -123,14 +121,6 @@ class ObservedFrame:
     def observed_calls(self) -> int:
         """Return how many calls the probe saw with their arguments."""
         return sum(row.calls for row in self.rows)
-
-    @cached_property
-    def _weights(self) -> Mapping[Place, Counter[int]]:
-        weights: dict[Place, Counter[int]] = {}
-        for row in self.rows:
-            for place, value in row.values.items():
-                weights.setdefault(place, Counter())[value] += row.calls
-        return weights
 
     @cached_property
     def varying(self) -> tuple[Place, ...]:
@@ -159,38 +149,33 @@ class ObservedFrame:
 
     def _never_apart(self, places: Iterable[Place]) -> list[list[Place]]:
         """Return the places in sets of which no call that the probe saw had two that differ."""
-        sets: list[list[Place]] = []
+        sets: list[dict[Place, _Column]] = []
         for place in places:
+            column = self._column(place)
             fitting = (
-                each for each in sets if not any(self._apart(place, other) for other in each)
+                each for each in sets if not any(_apart(column, one) for one in each.values())
             )
             found = next(fitting, None)
             if found is None:
-                sets.append([place])
+                sets.append({place: column})
             else:
-                found.append(place)
-        return sets
+                found[place] = column
+        return [list(each) for each in sets]
 
-    def _apart(self, one: Place, other: Place) -> bool:
-        return any(a != b for a, b in self._pairs(one, other))
+    def _column(self, place: Place) -> _Column:
+        """Return the value of a place in each row of calls that the probe saw."""
+        return tuple(_value(row, place) for row in self.rows)
 
-    def _pairs(self, one: Place, other: Place) -> Iterator[tuple[int, int]]:
-        """Yield the values of two places in the calls that the probe saw."""
-        for row in self.rows:
-            a, b = row.values.get(one), row.values.get(other)
-            if a is not None and b is not None:
-                yield a, b
+    def _observed(self, one: Place, other: Place) -> list[tuple[int, int]]:
+        """Return the values of two places in the calls that the probe saw."""
+        return _both(self._column(one), self._column(other))
 
     def always_equal(self, one: Place, other: Place) -> bool:
         """Return whether two places were equal in all calls where both are known, and varied."""
-        pairs = [
-            (a, b)
-            for a, b in zip(self.columns[one], self.columns[other], strict=True)
-            if a is not None and b is not None
-        ]
+        pairs = _both(self.columns[one], self.columns[other])
         if len({a for a, _ in pairs}) < 2 or any(a != b for a, b in pairs):
             return False
-        return not self._apart(one, other)
+        return not _apart(self._column(one), self._column(other))
 
     @cached_property
     def groups(self) -> tuple[tuple[Place, ...], ...]:
@@ -218,17 +203,12 @@ class ObservedFrame:
         for one, other in combinations(dims, 2):
             if one.source == other.source:
                 continue
-            pairs = [
-                (a, b)
-                for a, b in zip(self.columns[one], self.columns[other], strict=True)
-                if a is not None and b is not None
-            ]
-            if _broadcasts(pairs):
-                if _broadcasts([*pairs, *self._pairs(one, other)]):
-                    suspects.add(one)
-            elif _broadcasts([(b, a) for a, b in pairs]) and _broadcasts(
-                [(b, a) for a, b in (*pairs, *self._pairs(one, other))]
-            ):
+            pairs = _both(self.columns[one], self.columns[other])
+            if _broadcasts(pairs) and _broadcasts(pairs + self._observed(one, other)):
+                suspects.add(one)
+                continue
+            turned = [(b, a) for a, b in pairs]
+            if _broadcasts(turned) and _broadcasts(turned + self._observed(other, one)):
                 suspects.add(other)
         return frozenset(suspects)
 
@@ -245,6 +225,20 @@ class ObservedFrame:
     def recompiles(self) -> int:
         """Return how often torch compiled it again."""
         return sum(1 for call in self.calls if call.compilation.is_recompile)
+
+
+def _value(seen: SeenCalls, place: Place) -> int | None:
+    return seen.int(place.source) if place.is_int else seen.size(place.source, place.dim)
+
+
+def _both(one: _Column, other: _Column) -> list[tuple[int, int]]:
+    """Return the values of two columns where both are known."""
+    return [(a, b) for a, b in zip(one, other, strict=True) if a is not None and b is not None]
+
+
+def _apart(one: _Column, other: _Column) -> bool:
+    # Columns that are the same are the rule, and quickly compared.
+    return one != other and any(a != b for a, b in _both(one, other))
 
 
 def _broadcasts(pairs: Sequence[tuple[int, int]]) -> bool:
@@ -288,17 +282,9 @@ def observe(run: Run, called: Iterable[CalledFunction] = ()) -> tuple[ObservedFr
     return tuple(
         frame
         if frame.is_resume or frame.frame not in seen
-        else replace(frame, rows=tuple(map(_called_with, seen[frame.frame])))
+        else replace(frame, rows=tuple(seen[frame.frame]))
         for frame in frames
     )
-
-
-def _called_with(seen: SeenCalls) -> CalledWith:
-    values = {
-        Place(source, INT if dim is None else dim): value
-        for (source, dim), value in seen.values.items()
-    }
-    return CalledWith(values, seen.calls)
 
 
 def _parameters(compilations: Iterable[Compilation]) -> Iterator[str]:

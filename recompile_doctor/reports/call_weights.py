@@ -35,12 +35,11 @@ def call_weights(diagnosis: Diagnosis, called: Iterable[CalledFunction]) -> dict
 def _weight(finding: Finding, calls: Iterable[SeenCalls]) -> CallWeight | None:
     if finding.source is None or finding.dim is None:
         return None
-    spot = (finding.source, finding.dim)
     total = 0
     special: dict[int, int] = {}
     for each in calls:
         total += each.calls
-        value = each.values.get(spot)
+        value = each.size(finding.source, finding.dim)
         if value in _SPECIAL:
             special[value] = special.get(value, 0) + each.calls
     if not special:

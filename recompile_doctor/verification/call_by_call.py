@@ -17,9 +17,12 @@ from recompile_doctor.capture.outputs import (
 from recompile_doctor.verification.pairing import ProcessName, name_processes, pair_functions
 from recompile_doctor.verification.tolerance import (
     ACCUMULATED,
+    EXACT,
     Kind,
     LeafDifference,
+    Tolerance,
     compare_leaves,
+    widest_tolerance,
 )
 
 MOST_DIFFERENCES = 5
@@ -151,7 +154,7 @@ class _Processes:
             self._compare_parameters(old, new)
         alone = max(len(self.before.calls), len(self.after.calls)) - matched
         if alone:
-            words = f"{self.prefix}{count_of(alone, 'call')} have no counterpart in the other run"
+            words = f"{self.prefix}{count_of(alone, 'call')} without a counterpart in the other run"
             self.comparison.gaps.append(words)
 
     def _counterpart(self, key: CallKey) -> CallKey | None:
@@ -222,11 +225,12 @@ class _Processes:
             yield "", LeafDifference(Kind.STRUCTURE, _raising(old, new)), 0.0
         if old.raised is not None or new.raised is not None:
             return
-        yield from self._compare_results("output", old.outputs, new.outputs)
-        yield from self._compare_results("argument", old.arguments, new.arguments)
+        least = widest_tolerance((*old.outputs, *old.arguments))
+        yield from self._compare_results("output", old.outputs, new.outputs, least)
+        yield from self._compare_results("argument", old.arguments, new.arguments, least)
 
     def _compare_results(
-        self, noun: str, olds: tuple[Leaf, ...], news: tuple[Leaf, ...]
+        self, noun: str, olds: tuple[Leaf, ...], news: tuple[Leaf, ...], least: Tolerance
     ) -> Iterator[tuple[str, LeafDifference | None, float]]:
         left = {leaf.path: leaf for leaf in news}
         for leaf in olds:
@@ -235,9 +239,9 @@ class _Processes:
             if other is None:
                 yield subject, LeafDifference(Kind.STRUCTURE, "is not there any more"), 0.0
                 continue
-            yield (subject, *self._compare_leaf(leaf, other, 1.0))
+            yield (subject, *self._compare_leaf(leaf, other, 1.0, least))
             if isinstance(leaf, TensorLeaf) and isinstance(other, TensorLeaf):
-                grads = self._compare_gradients(leaf.grad, other.grad)
+                grads = self._compare_gradients(leaf.grad, other.grad, least)
                 if grads is not None:
                     yield (f"the gradient of {noun} {leaf.path} ", *grads)
         for path in left:
@@ -245,7 +249,7 @@ class _Processes:
             yield subject, LeafDifference(Kind.STRUCTURE, "was not there before"), 0.0
 
     def _compare_gradients(
-        self, old: Leaf | None, new: Leaf | None
+        self, old: Leaf | None, new: Leaf | None, least: Tolerance = EXACT
     ) -> tuple[LeafDifference | None, float] | None:
         """Compare gradients, of which a run may have none; they add up over backward passes."""
         if old is None and new is None:
@@ -255,14 +259,14 @@ class _Processes:
         if old is None:
             return LeafDifference(Kind.STRUCTURE, "was not there before"), 0.0
         self.comparison.parameters = True
-        return self._compare_leaf(old, new, ACCUMULATED)
+        return self._compare_leaf(old, new, ACCUMULATED, least)
 
     def _compare_leaf(
-        self, old: Leaf, new: Leaf, factor: float
+        self, old: Leaf, new: Leaf, factor: float, least: Tolerance = EXACT
     ) -> tuple[LeafDifference | None, float]:
         if isinstance(old, TensorLeaf):
             self.comparison.dtypes.add(old.dtype)
-        compared = compare_leaves(old, new, factor=factor)
+        compared = compare_leaves(old, new, factor=factor, least=least)
         return compared.difference, compared.share
 
     def _compare_counts(self) -> None:
@@ -291,8 +295,8 @@ class _Processes:
         if not (old or new):
             return
         self.comparison.gaps.append(
-            f"the first {len(self.before.calls)} calls are the same, {max(old, new)} later ones "
-            "were not recorded"
+            f"of {count_of(len(self.before.calls) + max(old, new), 'call')}, the last "
+            f"{max(old, new)} were not recorded"
         )
         whole = self.before.complete and self.after.complete
         if whole and not (self.before.unread or self.after.unread or counted):

@@ -21,10 +21,16 @@ from recompile_doctor.model.expression import (
     parse_expression,
 )
 from recompile_doctor.model.frame import FrameKey
-from recompile_doctor.model.guard import fails_for
+from recompile_doctor.model.guard import Variable, fails_for
 from recompile_doctor.model.reason import ShapeGuardFailure, SizeMismatch, parse_reason
 from recompile_doctor.model.run import Compilation, Run
-from recompile_doctor.prescription.observed import INT, Place, is_int_source, size_place
+from recompile_doctor.prescription.observed import (
+    INT,
+    ObservedFrame,
+    Place,
+    is_int_source,
+    size_place,
+)
 
 # Sizes that tell most expressions apart: small ones, a prime, a power of two, an odd large one.
 _SAMPLES = (1, 2, 3, 5, 8, 33)
@@ -65,6 +71,7 @@ class Lesson:
     expression: str
     sentence: str
     line: StackFrame | None = None
+    assumed: bool | None = None
 
 
 def lessons_of(run: Run, errors: str = "") -> tuple[Lesson, ...]:
@@ -76,9 +83,9 @@ def lessons_of(run: Run, errors: str = "") -> tuple[Lesson, ...]:
 
 
 def assumptions_of(run: Run) -> tuple[Lesson, ...]:
-    """Return where torch assumed that a size of an input is not 0 or 1 and does not check it.
+    """Return what torch assumed of the sizes of inputs and does not check.
 
-    Read when outputs differ: there the graph can be right for most sizes and wrong for these.
+    Read when outputs differ: there the graph can be right for most sizes and wrong for 0 or 1.
     """
     found: dict[tuple[tuple[Place, ...], str], Lesson] = {}
     for compilation in run.compilations:
@@ -216,7 +223,27 @@ def _assumption(
         return None
     line = made.user_stack[-1] if made.user_stack else None
     sentence = f"could not evaluate {made.expression}: it was assumed to be {made.assumed}"
-    return Lesson(LessonKind.ASSUMED, known, frame, made.expression, sentence, line)
+    answer = {"True": True, "False": False}.get(made.assumed)
+    return Lesson(LessonKind.ASSUMED, known, frame, made.expression, sentence, line, answer)
+
+
+def is_contradicted(lesson: Lesson, frames: Iterable[ObservedFrame]) -> bool:
+    """Return whether some call had sizes for which what torch assumed is not so."""
+    expression = parse_expression(lesson.expression)
+    symbols = tuple(dict.fromkeys(iter_symbols(expression)))
+    for frame in frames:
+        if lesson.assumed is None or not all(place in frame.columns for place in lesson.places):
+            continue
+        for sizes in zip(*(frame.columns[place] for place in lesson.places), strict=True):
+            if None in sizes:
+                continue
+            known: dict[Variable, int] = {
+                name: size for name, size in zip(symbols, sizes, strict=True) if size is not None
+            }
+            fails = fails_for(expression, known)
+            if fails is not None and fails is lesson.assumed:
+                return True
+    return False
 
 
 def first_sentence(text: str) -> str:

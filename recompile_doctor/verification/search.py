@@ -18,6 +18,7 @@ from recompile_doctor.capture.overlay import read_overlay
 from recompile_doctor.diagnosis.diagnose import Diagnosis
 from recompile_doctor.diagnosis.finding import Disposition, Finding
 from recompile_doctor.errors import DoctorError, ExitCode
+from recompile_doctor.model.run import Run
 from recompile_doctor.prescription.advice import advice_for
 from recompile_doctor.prescription.marks import Mark, Prescription
 from recompile_doctor.prescription.observed import INT, ObservedFrame, Place, observe
@@ -38,7 +39,12 @@ from recompile_doctor.verification.facts import (
     limit_hits,
     own_breaks,
 )
-from recompile_doctor.verification.lessons import Lesson, assumptions_of, lessons_of
+from recompile_doctor.verification.lessons import (
+    Lesson,
+    assumptions_of,
+    is_contradicted,
+    lessons_of,
+)
 from recompile_doctor.verification.pace import compare_pace
 from recompile_doctor.verification.printed import judge_text
 from recompile_doctor.verification.refine import (
@@ -206,11 +212,7 @@ class Search:
         known = self._known
         looked = self._looked[result.number]
         prescription = _renamed(result.prescription, len(self._trials) + 1)
-        lessons: tuple[Lesson, ...] = ()
-        if not result.is_proof:
-            lessons = result.lessons
-            if result.outputs.sameness is Sameness.DIFFERENT:
-                lessons = (*lessons, *self._doubtful(looked.diagnosis))
+        lessons = () if result.is_proof else result.lessons
         learnt = refined(prescription, lessons, known.frames, known.features)
         if learnt is not None:
             yield learnt
@@ -222,18 +224,6 @@ class Search:
                         merged(prescription, each),
                         f"{result.prescription.id} uncovered the next guard: {each.title}",
                     )
-
-    def _doubtful(self, diagnosis: Diagnosis) -> Iterator[Lesson]:
-        """Yield the unchecked assumptions that some call of the program does not keep."""
-        for lesson in assumptions_of(diagnosis.run):
-            values = {
-                value
-                for frame in self._known.frames
-                for place in lesson.places
-                for value in frame.values(place)
-            }
-            if values & {0, 1}:
-                yield lesson
 
     def _is_perfect(self, result: TrialRun) -> bool:
         """Return whether nothing is left that a mark or a flag could be for."""
@@ -366,13 +356,21 @@ class Search:
             seconds=finished.bundle.manifest.wall_seconds,
             pace=pace,
             reused=finished.reused,
-            lessons=lessons_of(looked.diagnosis.run, errors),
+            lessons=self._lessons(looked.diagnosis.run, errors, outputs),
         )
         self._trials.append(result)
         self._looked[result.number] = looked
         if self.on_trial is not None:
             self.on_trial(result)
         return result
+
+    def _lessons(self, run: Run, errors: str, outputs: OutputsCompared) -> tuple[Lesson, ...]:
+        """Return what a run taught; where outputs differ, also the assumptions that do not hold."""
+        lessons = lessons_of(run, errors)
+        if outputs.sameness is not Sameness.DIFFERENT:
+            return lessons
+        wrong = (each for each in assumptions_of(run) if is_contradicted(each, self._known.frames))
+        return (*lessons, *wrong)
 
     def _outputs(self, finished: Finished) -> OutputsCompared:
         """Return whether a run's results are those of the baseline, and what it printed too."""
@@ -427,9 +425,18 @@ class Search:
             if finding.disposition is not Disposition.FIXABLE or not weighs:
                 continue
             lesson = next(self._met(finding), None)
-            why = advice.get(finding.id, "no mark or setting that was tried helps it")
+            why = advice.get(finding.id) or self._why_not(finding)
             sentence = "" if lesson is None else _with_line(lesson)
             yield Remaining(finding.id, finding.title, why, sentence)
+
+    def _why_not(self, finding: Finding) -> str:
+        """Return what became of the strongest trial that marked the input of a finding."""
+        for trial in self._trials:
+            for mark in trial.prescription.marks:
+                if (mark.source, mark.dim) == (finding.source, finding.dim) and not trial.is_proof:
+                    reason = trial.judgement.reasons[0]
+                    return f"{mark.kind.value}, as {trial.prescription.id} marks it: {reason}"
+        return "no mark or setting that was tried helps it"
 
     def _met(self, finding: Finding) -> Iterator[Lesson]:
         for trial in self._trials:

@@ -16,13 +16,16 @@ magnitudes that were sampled. For numbers without outliers the two are about the
 distribution 1.0 and 0.96 of its width). In logits that are masked with -1e9 the mean square alone
 would let every other element be anything.
 
+A float32 result that was computed under autocast shows nothing of that, and may be called different
+for rounding alone.
+
 What this cannot see is written beside each result: an error smaller than the tolerance, also where
 every number of a tensor is smaller than ``atol``, and an error in a few elements of a large tensor
 that is neither sampled, nor an extreme, nor large enough to show in a sum.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -111,13 +114,26 @@ class LeafComparison:
     share: float = 0.0
 
 
-def compare_leaves(before: Leaf, after: Leaf, *, factor: float = 1.0) -> LeafComparison:
+def widest_tolerance(leaves: Iterable[Leaf]) -> Tolerance:
+    """Return the tolerance of the least precise tensor among these values.
+
+    A loss in float32 that a model in bfloat16 was evaluated for is no more precise than the model:
+    eager and compiled code gave 1.0958 and 1.0959 for one.
+    """
+    known = [tolerance_for(leaf.dtype) for leaf in leaves if isinstance(leaf, TensorLeaf)]
+    return max((each for each in known if each is not None), key=_rtol, default=EXACT)
+
+
+def compare_leaves(
+    before: Leaf, after: Leaf, *, factor: float = 1.0, least: Tolerance = EXACT
+) -> LeafComparison:
     """Return how two values with the same place in a result differ; gradients are not looked at.
 
-    ``factor`` widens the tolerances.
+    ``factor`` widens the tolerances. ``least`` is the least tolerance of numbers that need not be
+    exact.
     """
     if isinstance(before, PlainLeaf) or isinstance(after, PlainLeaf):
-        return _compare_plain(before, after, factor)
+        return _compare_plain(before, after, max(_OF_PYTHON_FLOATS, least, key=_rtol).times(factor))
     structure = _structure(before, after)
     if structure is not None:
         return LeafComparison(LeafDifference(Kind.STRUCTURE, structure))
@@ -125,10 +141,16 @@ def compare_leaves(before: Leaf, after: Leaf, *, factor: float = 1.0) -> LeafCom
     if before.numbers is None or after.numbers is None or tolerance is None:
         why = before.why or after.why or f"nothing is known about {before.dtype}"
         return LeafComparison(LeafDifference(Kind.UNREADABLE, f"cannot be read: {why}"))
+    if not tolerance.is_exact:
+        tolerance = max(tolerance, least, key=_rtol)
     return _compare_numbers(before.numbers, after.numbers, tolerance.times(factor))
 
 
-def _compare_plain(before: Leaf, after: Leaf, factor: float) -> LeafComparison:
+def _rtol(tolerance: Tolerance) -> float:
+    return tolerance.rtol
+
+
+def _compare_plain(before: Leaf, after: Leaf, tolerance: Tolerance) -> LeafComparison:
     old, new = _text(before), _text(after)
     if old == new and type(before) is type(after):
         return LeafComparison()
@@ -137,7 +159,7 @@ def _compare_plain(before: Leaf, after: Leaf, factor: float) -> LeafComparison:
     if first is None or second is None:
         kind = Kind.VALUE if type(before) is type(after) else Kind.STRUCTURE
         return LeafComparison(LeafDifference(kind, words))
-    error = _error(first, second, 0.0, _OF_PYTHON_FLOATS.times(factor))
+    error = _error(first, second, 0.0, tolerance)
     if error <= 1:
         return LeafComparison(share=error)
     return LeafComparison(LeafDifference(Kind.VALUE, words, error), error)
@@ -175,6 +197,8 @@ def _dtype(leaf: TensorLeaf) -> str:
 
 
 def _compare_numbers(before: Numbers, after: Numbers, tolerance: Tolerance) -> LeafComparison:
+    if before == after:  # as they mostly are: 20000 calls take 4 s of 11
+        return LeafComparison()
     for name in ("count", "nan", "posinf", "neginf"):
         old, new = getattr(before, name), getattr(after, name)
         if old != new:

@@ -114,7 +114,7 @@ def test_the_probe_comes_from_the_bundle(
 ) -> None:
     """Nothing of the tool has to be installed there; what is in PYTHONPATH there stays in it."""
     start(bundle, project, launcher(kind, PYTHONPATH="/theirs:/more"))
-    site = bundle.path / "launch-probe" / "site"
+    site = bundle.path / "launch" / "recompile_doctor" / "capture" / "probe" / "site"
     there = seen(project)
     assert there["environment"]["PYTHONPATH"] == f"{site}:/theirs:/more"
     assert there["environment"]["PYTHONPATH"] != bundle.manifest.environment["PYTHONPATH"]
@@ -129,7 +129,7 @@ def test_an_unset_pythonpath_gets_no_empty_entry(
 ) -> None:
     """An empty entry would put the current folder on Python's path."""
     start(bundle, project, launcher(JOINS))
-    site = bundle.path / "launch-probe" / "site"
+    site = bundle.path / "launch" / "recompile_doctor" / "capture" / "probe" / "site"
     assert seen(project)["environment"]["PYTHONPATH"] == str(site)
 
 
@@ -203,7 +203,7 @@ def test_a_run_without_the_probe_leaves_the_path_alone(
     assert there["environment"]["PYTHONPATH"] == "/theirs"
     assert not there["probed"]
     assert there["environment"]["TORCH_LOGS_OUT"] == str(bundle.log_directory / "torch.log")
-    assert not (bundle.path / "launch-probe").exists()
+    assert not (bundle.path / "launch").exists()
 
 
 def test_the_manifest_describes_the_program(

@@ -74,14 +74,14 @@ def test_arguments_of_a_wrapper_are_found_by_position_and_by_keyword() -> None:
         varkw="more",
     )
     (rows,) = seen_calls(run, [function]).values()
-    assert [(dict(row.values), row.calls) for row in rows] == [
+    assert [(dict(row.arguments), row.calls) for row in rows] == [
         (
             {
-                ("L['args'][0]", 0): 4,
-                ("L['args'][1][0]", 0): 5,
-                ("L['args'][2]", 0): 6,
-                ("L['kwargs']['mask']", 0): 7,
-                ("L['kwargs']['bias']", 0): 8,
+                "L['args'][0]": (4,),
+                "L['args'][1][0]": (5,),
+                "L['args'][2]": (6,),
+                "L['kwargs']['mask']": (7,),
+                "L['kwargs']['bias']": (8,),
             },
             3,
         )

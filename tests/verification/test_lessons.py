@@ -8,10 +8,13 @@ from recompile_doctor.events.stream import read_events
 from recompile_doctor.model.build import build_run
 from recompile_doctor.model.expression import iter_symbols, parse_expression
 from recompile_doctor.model.run import Run
-from recompile_doctor.prescription.observed import Place
+from recompile_doctor.pipeline import examine
+from recompile_doctor.prescription.observed import Place, observe
 from recompile_doctor.verification.lessons import (
+    Lesson,
     LessonKind,
     assumptions_of,
+    is_contradicted,
     lessons_of,
     what_answers,
 )
@@ -124,3 +127,19 @@ def test_assumptions_are_those_on_inputs_each_once() -> None:
     keys = [(each.places, each.expression) for each in assumed]
     assert len(keys) == len(set(keys))
     assert ((Place("L['x']", 0),), "Eq(u0, 1)") in keys
+
+
+def test_an_assumption_is_contradicted_by_a_call_for_which_it_is_not_so() -> None:
+    """The block is called with a batch of 1 and of 0, and never with a length of 0."""
+    frames = observe(examine(LOGS.parent / "case-logs" / "51_attention_block").diagnosis.run)
+    broken = {
+        (each.places, each.expression)
+        for each in assumptions_of(run_of("51_unbacked_list"))
+        if is_contradicted(each, frames)
+    }
+    assert ((Place("L['x']", 0),), "Eq(u0, 1)") in broken
+    assert ((Place("L['x']", 0),), "Eq(u0, 0)") in broken
+    assert ((Place("L['x']", 1),), "Eq(u1, 1)") in broken
+    # No length is 0, so that to assume it is right.
+    never = Lesson(LessonKind.ASSUMED, (Place("L['x']", 1),), None, "Eq(u1, 0)", "", None, False)
+    assert not is_contradicted(never, frames)
