@@ -276,7 +276,7 @@ def _alone(variables: Form, verification: Verification, prescription: Prescripti
         tried = next((each for each in verification.trials if _is_of(each, plain)), None)
     start = "Environment variables alone say less"
     if tried is None:
-        return replace(variables, title=f"{start}, and that was not measured:")
+        return replace(variables, title=f"{start}; no trial here measured that:")
     if tried.is_proof:
         left = words.counted(tried.facts.totals.recompiles, "recompile")
         return replace(variables, title=f"{start}; trial {tried.number} measured {left}:")

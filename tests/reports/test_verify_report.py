@@ -196,7 +196,7 @@ def test_a_function_that_is_compiled_again_is_the_gain() -> None:
 def test_what_was_measured_stands_before_the_variables_that_say_less() -> None:
     """Ties and bounds were measured as marks on arguments."""
     text = shown(verifications.fixed())
-    alone = "Environment variables alone say less, and that was not measured:"
+    alone = "Environment variables alone say less; no trial here measured that:"
     assert text.index("mark_unbacked(x, 0") < text.index(alone) < text.index("export ")
     assert text.index("not in the variables: which sizes are equal; bounds") > text.index(alone)
 
