@@ -50,6 +50,7 @@ from recompile_doctor.reports.report_reader import read_report
 from recompile_doctor.reports.run_facts import facts_of
 from recompile_doctor.reports.suggest_report import SuggestDocument
 from recompile_doctor.reports.trace_back import trace_back
+from recompile_doctor.reports.verify_words import shown_by
 from recompile_doctor.reports.words import recompile_name
 from recompile_doctor.torch_compat import NEWEST_MEASURED, TorchFeatures, features_of
 from recompile_doctor.verification.budget import Budget
@@ -318,11 +319,11 @@ class VerifyOptions:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """A verification, and the best prescription in all its forms."""
+    """A verification, the best prescription in all its forms, and the names of all inputs."""
 
     verification: Verification
     rendering: Rendering | None
-    torch_version: str
+    sources: tuple[str, ...]
 
 
 def verify(
@@ -362,13 +363,13 @@ def verify(
     if not options.patch:
         write_shown(bundle, _shown_of(verification, torch).joined(read_shown(bundle.path)))
     rendering = None
+    sources = tuple(sorted(_sources(examined.diagnosis)))
     if verification.best is not None:
-        sources = _sources(examined.diagnosis)
         prescription = replace(verification.best.prescription, status=Status.VERIFIED)
         rendering = render(prescription, features_of(torch), sources)
         if given is not None:
             rendering = replace(rendering, environment=Environment(given.environment))
-    return Verified(verification, rendering, torch)
+    return Verified(verification, rendering, sources)
 
 
 TRIALS = "trials"
@@ -415,19 +416,7 @@ def _shown_of(verification: Verification, torch: str) -> ShownInBundle:
     return ShownInBundle(
         torch_version=torch,
         best=None if best is None else best.prescription.id,
-        shown=tuple(
-            Shown(
-                each.prescription,
-                each.content,
-                each.is_proof,
-                each.verdict.value,
-                each.outputs.sameness.value,
-                verification.baseline.facts.totals.recompiles,
-                each.facts.totals.recompiles,
-                "" if each.is_proof else "; ".join(each.judgement.reasons),
-            )
-            for each in verification.trials
-        ),
+        shown=tuple(shown_by(each, verification.baseline) for each in verification.trials),
     )
 
 

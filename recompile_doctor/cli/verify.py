@@ -113,16 +113,16 @@ def verify(path: str | None, **options: Any) -> int:
         on_start=None if progress is None else progress.started,
         on_trial=None if progress is None else progress.ended,
     )
-    result, rendering = verified.verification, verified.rendering
+    result, rendering, sources = verified.verification, verified.rendering, verified.sources
     match options["format_"]:
         case "json":
-            emit(verification_json(result, rendering), options["output"])
+            emit(verification_json(result, rendering, sources=sources), options["output"])
         case "markdown":
-            emit(verification_markdown(result, rendering), options["output"])
+            emit(verification_markdown(result, rendering, sources=sources), options["output"])
         case _:
             emit_terminal(
                 lambda console: print_verification(
-                    result, rendering, console, base=current_folder()
+                    result, rendering, console, base=current_folder(), sources=sources
                 ),
                 options["output"],
             )

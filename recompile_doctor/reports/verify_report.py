@@ -252,7 +252,7 @@ def verification_json(
         "recompiles": verification.baseline.facts.totals.recompiles,
         "prescriptions": list(_verified_json(verification, rendering)),
         "refused": [
-            refused_json(verify_words.shown(each, verification.baseline))
+            refused_json(verify_words.shown_by(each, verification.baseline))
             for each in verification.trials
             if not each.is_proof
         ],
@@ -286,7 +286,7 @@ def _verified_json(
     if rendering is None or verification.best is None:
         return
     prescription = replace(rendering.prescription, status=Status.VERIFIED)
-    shown = verify_words.shown(verification.best, verification.baseline)
+    shown = verify_words.shown_by(verification.best, verification.baseline)
     yield prescription_json(replace(rendering, prescription=prescription), shown)
 
 
@@ -336,7 +336,7 @@ def _tried_json(
     status = Status.VERIFIED if trial.is_proof else Status.UNVERIFIED
     prescription = replace(trial.prescription, status=status)
     rendering = render(prescription, verify_words.features(verification), sources)
-    return prescription_json(rendering, verify_words.shown(trial, verification.baseline))
+    return prescription_json(rendering, verify_words.shown_by(trial, verification.baseline))
 
 
 def _pace_json(pace: Pace | None) -> dict[str, Any] | None:

@@ -20,6 +20,7 @@ from recompile_doctor.reports.prescription_forms import (
     variables_beside_calls,
 )
 from recompile_doctor.torch_compat import NEWEST_MEASURED, TorchFeatures, features_of
+from recompile_doctor.verification.assess import LEAST_CALLS
 from recompile_doctor.verification.equivalence import OutputsCompared, Sameness
 from recompile_doctor.verification.facts import Counts, explains_recompiles, is_fixable
 from recompile_doctor.verification.refine import without_promises
@@ -34,7 +35,6 @@ from recompile_doctor.verification.verdict import Verdict
 
 ARROW = "->"  # the first line is there to be found by grep, in each encoding
 _NONE = "-"
-_FEW_CALLS = 10  # with fewer the verdict does not look at times either
 
 
 def torch_version(verification: Verification) -> str:
@@ -210,7 +210,7 @@ def about_rows(verification: Verification) -> Iterator[str]:
         return
     if best.pace is not None:
         calls = words.counted(best.pace.calls, "call")
-        few = "; so few say nothing" if best.pace.calls < _FEW_CALLS else ""
+        few = "; so few say nothing" if best.pace.calls < LEAST_CALLS else ""
         yield f"time of a call: mean of {calls} of the same sizes that compiled nothing{few}"
     tolerance = f" ({best.outputs.tolerance})" if best.outputs.tolerance else ""
     yield f"outputs: {best.outputs.reason}{tolerance}"
@@ -355,7 +355,7 @@ def remarks(trial: TrialRun) -> Iterator[tuple[str, str]]:
         yield "although", reservations
 
 
-def shown(trial: TrialRun, baseline: Baseline) -> Shown:
+def shown_by(trial: TrialRun, baseline: Baseline) -> Shown:
     """Return a trial in the few words that `suggest` keeps of it."""
     return Shown(
         trial.prescription,

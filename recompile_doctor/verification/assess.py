@@ -20,7 +20,7 @@ from recompile_doctor.verification.verdict import Judgement, Verdict, judge
 # Timings of a busy machine differ by some tens of percent; calls below this are all overhead.
 _MUCH_SLOWER = 2.0
 _SLOWER = 1.3
-_LEAST_CALLS = 10
+LEAST_CALLS = 10
 _LEAST_SECONDS = 2e-4
 
 
@@ -95,7 +95,7 @@ def _slower(noise: Pace | None, pace: Pace | None) -> Iterator[str]:
 
 def _slowdown(noise: Pace | None, pace: Pace | None) -> float:
     """Return how many times as long calls take, less what two equal runs differ by."""
-    if pace is None or pace.calls < _LEAST_CALLS or pace.after < _LEAST_SECONDS:
+    if pace is None or pace.calls < LEAST_CALLS or pace.after < _LEAST_SECONDS:
         return 1.0
     by_itself = 1.0 if noise is None else max(noise.ratio, 1 / noise.ratio)
     return pace.ratio / by_itself

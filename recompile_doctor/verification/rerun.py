@@ -242,7 +242,8 @@ class Rerunner:
         def stop(recompiles: int, compilations: int, seconds: float) -> str | None:
             if most is None or recompiles <= most:
                 return None
-            return f"ended early with {recompiles} recompiles, where {most} is the best so far"
+            times = f"{recompiles} recompile{'' if recompiles == 1 else 's'}"
+            return f"ended early with {times}, where {most} is the best so far"
 
         with (
             (bundle.path / STDOUT_NAME).open("wb") as stdout,

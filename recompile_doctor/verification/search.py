@@ -460,7 +460,9 @@ class Search:
         if len(counts) == 1:
             yield "the program ran once as it is, so whether it varies by itself is unknown"
         if self._left() < 1:
-            yield f"the search ended at {self.limits.max_trials} trials (--max-trials)"
+            most = self.limits.max_trials
+            trials = f"{most} trial{'' if most == 1 else 's'}"
+            yield f"the search ended at {trials} (--max-trials)"
 
 
 def _check_baseline(finished: Finished, facts: RunFacts) -> None:

@@ -136,6 +136,7 @@ def test_a_program_that_varies_leaves_the_outputs_unknown(tmp_path: Path) -> Non
     assert "varies" in best["outputs_reason"]
 
 
+STEADY = VARYING.replace("torch.seed()", "torch.manual_seed(0)")
 SWALLOWING = """
 import torch
 
@@ -158,8 +159,8 @@ print("done")
 @pytest.mark.parametrize(
     ("program", "lists", "verdict"),
     [
-        pytest.param(VARYING, "items:0", "unchanged", id="a bare name hits nothing"),
-        pytest.param(VARYING, "L['items", "broke the program", id="no valid pattern"),
+        pytest.param(STEADY, "items:0", "unchanged", id="a bare name hits nothing"),
+        pytest.param(STEADY, "L['items", "broke the program", id="no valid pattern"),
         pytest.param(SWALLOWING, "L['items']:0", "broke the program", id="errors are swallowed"),
     ],
 )
