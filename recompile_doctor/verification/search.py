@@ -203,9 +203,15 @@ class Search:
             for result in self._try_all(batch):
                 queue.extendleft(reversed(list(self._next(result))))
             best = self._best()
-            if best is not None and self._is_perfect(best):
-                most = best.facts.totals.recompiles
-                queue = deque(each for each in queue if _estimate(each) < most)
+            if best is not None:
+                queue = deque(each for each in queue if self._may_beat(each, best))
+
+    def _may_beat(self, candidate: Candidate, best: TrialRun) -> bool:
+        """Return whether a candidate is worth a trial, when one is known that works."""
+        estimated = candidate.prescription.estimated_recompiles_after
+        if estimated is None:
+            return not self._is_perfect(best)
+        return estimated < best.facts.totals.recompiles
 
     def _next(self, result: TrialRun) -> Iterator[Candidate]:
         """Yield what to try after a trial: what it taught first, then what it uncovered."""
@@ -249,12 +255,13 @@ class Search:
             reason = "smaller: without groups and bounds, as environment variables can say it"
             best = self._kept(best, plain, "plain", reason)
         idle = self._idle(best)
-        if len(idle) > 1:
+        if len(_by_place(idle)) > 1:
             reason = f"smaller: without {_names(idle)}, which the replay of the calls does not need"
             best = self._kept(best, without(best.prescription, idle), "smaller", reason)
-        for mark in self._idle(best):
-            reason = f"smaller: without {_names([mark])}"
-            best = self._kept(best, without(best.prescription, [mark]), "smaller", reason)
+        for place, marks in _by_place(self._idle(best)).items():
+            kept = [each for each in best.prescription.marks if each in marks]
+            reason = f"smaller: without {place}"
+            best = self._kept(best, without(best.prescription, kept), "smaller", reason)
         if len(best.prescription.flags) > 1:
             for flag in best.prescription.flags:
                 flags = tuple(each for each in best.prescription.flags if each != flag)
@@ -270,11 +277,12 @@ class Search:
         marks = best.prescription.marks
         frames = self._known.frames
         whole = estimated_recompiles(frames, marks)
-        return [
-            mark
-            for mark in marks
-            if estimated_recompiles(frames, [each for each in marks if each != mark]) <= whole
-        ]
+        idle: list[Mark] = []
+        for group in _by_place(marks).values():
+            rest = [each for each in marks if each not in group]
+            if estimated_recompiles(frames, rest) <= whole:
+                idle += group
+        return idle
 
     def _kept(self, best: TrialRun, smaller: Prescription, name: str, reason: str) -> TrialRun:
         """Return the trial of a smaller prescription when it measures as well, else ``best``."""
@@ -493,9 +501,13 @@ def _sources(diagnosis: Diagnosis) -> set[str]:
     }
 
 
-def _estimate(candidate: Candidate) -> float:
-    after = candidate.prescription.estimated_recompiles_after
-    return float("inf") if after is None else after
+def _by_place(marks: Iterable[Mark]) -> dict[Place, list[Mark]]:
+    """Return marks by input: those of several functions go together, as in a variable."""
+    found: dict[Place, list[Mark]] = {}
+    for mark in marks:
+        place = Place(mark.source, INT if mark.dim is None else mark.dim)
+        found.setdefault(place, []).append(mark)
+    return found
 
 
 def _promises(mark: Mark) -> bool:
@@ -518,8 +530,7 @@ def _unique(prescription: Prescription, trials: Iterable[TrialRun]) -> Prescript
 
 
 def _names(marks: Iterable[Mark]) -> str:
-    places = (Place(each.source, INT if each.dim is None else each.dim) for each in marks)
-    return ", ".join(dict.fromkeys(map(str, places)))
+    return ", ".join(map(str, _by_place(marks)))
 
 
 def _with_line(lesson: Lesson) -> str:

@@ -119,7 +119,8 @@ def _nothing_left(difference: Difference) -> Iterator[str]:
 def no_longer_compiled(difference: Difference) -> Iterator[tuple[FrameKey, str]]:
     """Yield the functions that were compiled and are not any more, and that in words.
 
-    A function that is missing while a new one is compiled may only have another name.
+    A function that is missing while a new one is compiled may only have another name. Where graph
+    breaks are gone, it may be a part of its caller's graph now.
     """
     if difference.after.doubt(Doubt.NOTHING_COMPILED, Doubt.STARTS_UNKNOWN) is not None:
         return
@@ -127,12 +128,15 @@ def no_longer_compiled(difference: Difference) -> Iterator[tuple[FrameKey, str]]
         each.change is Change.NEW and not _counts(each)[1].runs_eagerly
         for each in difference.frames
     )
+    inlined = difference.after.totals.graph_breaks < difference.before.totals.graph_breaks and bool(
+        difference.after.totals.graphs_captured
+    )
     for diff in difference.frames:
         old, new = _counts(diff)
         graphs = old.graphs_captured
-        if graphs and new.runs_eagerly:
+        if graphs and diff.after is not None and new.runs_eagerly:
             yield diff.frame, f"{diff.frame} runs eagerly: graphs captured {graphs} -> 0"
-        elif graphs and diff.after is None and not replaced:
+        elif graphs and diff.after is None and not (replaced or inlined):
             text = f"{diff.frame} is not compiled any more: graphs captured {graphs} -> 0"
             yield diff.frame, text
 

@@ -131,3 +131,31 @@ def test_real_logs_marks_in_the_environment_fix_a_run() -> None:
     after = run_facts(runs.SCENARIOS / "unbacked_env_dim" / "trace")
     assert verdict(before, after).verdict is Verdict.FIXED
     assert verdict(after, before).verdict is Verdict.WORSE
+
+
+def test_a_function_may_be_part_of_its_callers_graph_when_breaks_are_gone() -> None:
+    """A graph break made the inner function one of its own; without it nothing runs eagerly."""
+    outer, inner = frame("outer", line=3), frame("inner", line=9)
+    before = runs.run(
+        graph_break(of=inner),
+        frames=[
+            function(outer, recompiles=2),
+            function(inner, recompiles=3, graph_breaks=1),
+        ],
+    )
+    after = runs.run(frames=[function(outer)])
+    judgement = verdict(before, after)
+    assert judgement.verdict in (Verdict.FIXED, Verdict.IMPROVED)
+    assert any("inner" in each for each in judgement.reservations)
+
+
+def test_a_function_that_is_gone_while_its_breaks_stay_is_worse() -> None:
+    outer, inner = frame("outer", line=3), frame("inner", line=9)
+    before = runs.run(
+        graph_break(of=outer),
+        frames=[function(outer, graph_breaks=1), function(inner, recompiles=3)],
+    )
+    after = runs.run(graph_break(of=outer), frames=[function(outer, graph_breaks=1)])
+    judgement = verdict(before, after)
+    assert judgement.verdict is Verdict.WORSE
+    assert "inner" in judgement.reasons[0]
