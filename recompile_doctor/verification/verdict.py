@@ -177,6 +177,8 @@ def _although(difference: Difference) -> Iterator[str]:
     left = difference.after.totals.recompiles
     if left and _is_clean(difference.after):
         yield f"recompiles that are left: {left}, expected or only once"
+    if _rerecords(difference.after) and not _rerecords(difference.before):
+        yield "torch warns that CUDA graphs are recorded for many sizes now: compare the times"
     for diff in difference.frames:
         old, new = _counts(diff)
         if diff.change is Change.WORSE or (diff.change is Change.NEW and new.recompiles):
@@ -188,6 +190,11 @@ def _although(difference: Difference) -> Iterator[str]:
             yield f"{diff.frame} is not compiled under this name any more"
         elif new.recompiles > old.recompiles:
             yield f"{diff.frame}: recompiles {old.recompiles} -> {new.recompiles}"
+
+
+def _rerecords(facts: RunFacts) -> bool:
+    """Return whether torch warned of CUDA graphs that are recorded anew for each size."""
+    return any(each.rule == "cudagraph-rerecord" for each in facts.findings)
 
 
 def _is_clean(facts: RunFacts) -> bool:

@@ -1,5 +1,7 @@
 """The verdict: fewer recompiles are not always better."""
 
+from dataclasses import replace
+
 from recompile_doctor.diagnosis.finding import Disposition
 from recompile_doctor.pipeline import run_facts
 from recompile_doctor.verification.diff import compare
@@ -159,3 +161,13 @@ def test_a_function_that_is_gone_while_its_breaks_stay_is_worse() -> None:
     judgement = verdict(before, after)
     assert judgement.verdict is Verdict.WORSE
     assert "inner" in judgement.reasons[0]
+
+
+def test_cuda_graphs_that_are_recorded_for_many_sizes_are_a_reservation() -> None:
+    """One graph for all sizes saves recompiles, and CUDA graphs are recorded for each size."""
+    after = runs.run(cause("cudagraph-rerecord", (), source=None, dim=None))
+    judgement = verdict(SIX, after)
+    assert judgement.verdict is Verdict.FIXED
+    assert any("CUDA graphs" in each for each in judgement.reservations)
+    same = verdict(replace(SIX, findings=(*SIX.findings, *after.findings)), after)
+    assert not any("CUDA graphs" in each for each in same.reservations)
