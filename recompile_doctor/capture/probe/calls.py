@@ -1,7 +1,7 @@
 """``probe/<pid>.calls.json``: each function that torch.compile made, how it was called, how long.
 
 All that torch.compile returns goes through ``_TorchDynamoContext.__call__``: what that makes is
-wrapped once more (eval_frame.py), so that each call is seen. Whether torch compiled something
+wrapped once more (eval_frame_*.py), so that each call is seen. Whether torch compiled something
 during a call is told by torch's own compilation callbacks, counted by thread. A function of which
 something could not be observed goes on unobserved, with a note.
 
@@ -23,7 +23,7 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any
 
-from . import eval_frame
+from . import eval_frame_importlib_bootstrap as eval_frame
 from .arguments import Keys
 from .callables import Description, describe
 from .ending import Ending
