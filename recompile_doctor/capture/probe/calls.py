@@ -285,11 +285,10 @@ class Watch:
         try:
             if thread.compiling:
                 return None  # torch calls it with tensors that have no values
-            key = self._key(args, kwargs)
+            key, row = self._find(args, kwargs)
             with process.lock:
                 index = self.calls
                 self.calls += 1
-                row = self._rows.get(key) if key is not None else None
                 if row is None:
                     row = self._new_row(key, args, kwargs, index)
                 if row is not None:
@@ -337,13 +336,13 @@ class Watch:
         self.on = False
         self._process.note(f"{self._description.qualname} could not be observed any more")
 
-    def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, _Row | None]:
+        """Return the key of a call and its row, where there is one already."""
         try:
             key = self._process.keys.key(args, kwargs, self._names)
-            hash(key)
+            return key, self._rows.get(key)
         except Exception:  # noqa: BLE001 - an odd argument costs the row, not the call
-            return None
-        return key
+            return None, None
 
     def _new_row(
         self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], index: int
