@@ -253,9 +253,9 @@ class Rude:
         raise RuntimeError("no")
     __eq__ = __hash__ = __str__ = __repr__
 @torch.compile(backend="eager")
-@torch._dynamo.disable
 def g(a, b):
     return 1
+torch.compiler.set_stance("force_eager")  # torch itself cannot compile these
 g(x.as_subclass(Hostile), Rude())
 class Count:
     n = 0
@@ -270,6 +270,9 @@ class D(TorchDispatchMode):
 with F(), D():
     g(x, x)
 print(Count.n)
+for n in range(2100):
+    g(x, n)
+torch.compiler.set_stance("default")
 steady = comp(lambda x: x + 1)
 other = comp(lambda x: x + 2)
 steady(x)
@@ -283,15 +286,18 @@ for thread in threads:
 other(x)
 for thread in threads:
     thread.join()
-for n in range(2100):
-    g(x, n)
 """
 )
 
 
-def test_calls_are_counted_by_their_arguments(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    return run(tmp_path_factory.mktemp("table"), TABLE)
+
+
+def test_calls_are_counted_by_their_arguments(table: Ran) -> None:
     """Sizes, strides and values with torch's sources; odd objects by type; a bounded table."""
-    ran = run(tmp_path, TABLE)
+    ran = table
     assert (ran.exit_code, ran.notes, ran.stderr) == (0, "", "")
     f = ran.function("f")
     assert (f["parameters"], f["varargs"], f["varkw"]) == (["x", "n"], "rest", "more")
@@ -325,10 +331,9 @@ def test_calls_are_counted_by_their_arguments(tmp_path: Path) -> None:
     assert ran.stdout == ["0"], "a mode of the program saw us"
 
 
-def test_a_compile_in_another_thread_is_not_ours(tmp_path: Path) -> None:
+def test_a_compile_in_another_thread_is_not_ours(table: Ran) -> None:
     """Calls and their times are counted over all threads, compiles by thread."""
-    ran = run(tmp_path, TABLE)
-    steady, other = (each for each in ran.calls["functions"] if each["qualname"] == "<lambda>")
+    steady, other = (each for each in table.calls["functions"] if each["qualname"] == "<lambda>")
     assert (steady["calls"], steady["compiled_calls"], steady["steady_calls"]) == (201, 1, 200)
     assert (other["calls"], other["compiled_calls"]) == (1, 1)
     times = steady["steady_seconds"]
@@ -430,7 +435,7 @@ def test_outputs_are_fingerprinted(tmp_path: Path) -> None:
         ("Sequential", 0, "0.bias"),
     ]
     assert all(each["grad"]["numel"] == each["value"]["numel"] for each in parameters)
-    assert ran.outputs[-1] == {"end": True, "calls": 12, "skipped": 0}
+    assert ran.outputs[-1] == {"end": True, "calls": 14, "skipped": 0}
 
 
 FAULTS = (
@@ -458,9 +463,12 @@ def test_a_failure_of_ours_does_not_reach_the_program(tmp_path: Path) -> None:
     ran = run(tmp_path, FAULTS, fingerprints=True)
     assert ran.exit_code == 7
     assert ran.stderr == ""
-    assert [line[:9] for line in ran.stdout] == [
-        "tensor(36", "tensor(36", "tensor(52", "tensor(60"
-    ] or len(ran.stdout) == 4  # fmt: skip
+    assert ran.stdout == [
+        "tensor(36.) tensor(44.)",
+        "tensor(36.) tensor(36.)",
+        "tensor(52.)",
+        "tensor(60.)",
+    ]
     assert "injected" in ran.notes
     assert "could not be observed any more" in ran.notes
     assert "could not be watched" in ran.notes
