@@ -1,7 +1,7 @@
 """``probe/<pid>.calls.json``: each function that torch.compile made, how it was called, how long.
 
 All that torch.compile returns goes through ``_TorchDynamoContext.__call__``: what that makes is
-wrapped once more (eval_frame.py), so that each call is seen. Whether torch compiled something
+wrapped once more (eval_frame_*.py), so that each call is seen. Whether torch compiled something
 during a call is told by torch's own compilation callbacks, counted by thread. A function of which
 something could not be observed goes on unobserved, with a note.
 
@@ -23,7 +23,7 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any
 
-from . import eval_frame
+from . import eval_frame_importlib_bootstrap as eval_frame
 from .arguments import Keys
 from .callables import Description, describe
 from .ending import Ending
@@ -285,11 +285,10 @@ class Watch:
         try:
             if thread.compiling:
                 return None  # torch calls it with tensors that have no values
-            key = self._key(args, kwargs)
+            key, row = self._find(args, kwargs)
             with process.lock:
                 index = self.calls
                 self.calls += 1
-                row = self._rows.get(key) if key is not None else None
                 if row is None:
                     row = self._new_row(key, args, kwargs, index)
                 if row is not None:
@@ -337,13 +336,13 @@ class Watch:
         self.on = False
         self._process.note(f"{self._description.qualname} could not be observed any more")
 
-    def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, _Row | None]:
+        """Return the key of a call and its row, where there is one already."""
         try:
             key = self._process.keys.key(args, kwargs, self._names)
-            hash(key)
+            return key, self._rows.get(key)
         except Exception:  # noqa: BLE001 - an odd argument costs the row, not the call
-            return None
-        return key
+            return None, None
 
     def _new_row(
         self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], index: int

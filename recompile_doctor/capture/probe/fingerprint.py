@@ -166,6 +166,8 @@ class Fingerprints:
             value = value.cpu()  # it has no float64
         total = value.numel()
         exact = not value.is_floating_point()
+        if total <= _SAMPLE:
+            return _of_few(value.reshape(-1).tolist(), exact=exact)
         numbers = [0.0] * 7
         least, most = float("inf"), float("-inf")
         whole = 0
@@ -180,23 +182,7 @@ class Fingerprints:
             if exact:
                 whole += int(block.to(torch.int64).sum().item())
             start += count
-        nan, posinf, neginf = (int(number) for number in numbers[:3])
-        found: dict[str, Any] = {
-            "numel": total,
-            "nan": nan,
-            "posinf": posinf,
-            "neginf": neginf,
-            "sum": _bounded(numbers[3]),
-            "abs": _bounded(numbers[4]),
-            "square": _bounded(numbers[5]),
-            "weighted": _bounded(numbers[6]),
-            "min": None if least == float("inf") else least,
-            "max": None if most == float("-inf") else most,
-            "sample": [_plain(each) for each in sample],
-        }
-        if exact:
-            found["exact"] = whole % _LARGEST
-        return found
+        return _found(total, [*numbers, least, most], sample, whole if exact else None)
 
     def _block(self, block: Any, start: int, total: int) -> tuple[list[float], int]:
         """Return the sums of one block, its smallest and largest element, and its sampled ones."""
@@ -222,16 +208,56 @@ class Fingerprints:
                 torch.where(finite, values, -inf).amax(),
             )
         )
-        if total <= _SAMPLE:
-            chosen = values
-        else:
-            # The k with start <= k * total // 64 < start + count.
-            first = -(-start * _SAMPLE // total)
-            end = -(-(start + count) * _SAMPLE // total)
-            numbers = torch.arange(first, end, dtype=torch.int64, device=device)
-            chosen = values[numbers * total // _SAMPLE - start]
+        # The k with start <= k * total // 64 < start + count.
+        first = -(-start * _SAMPLE // total)
+        end = -(-(start + count) * _SAMPLE // total)
+        numbers = torch.arange(first, end, dtype=torch.int64, device=device)
+        chosen = values[numbers * total // _SAMPLE - start]
         result: list[float] = torch.cat((stats, chosen)).tolist()
         return result, count
+
+
+def _of_few(elements: list[Any], *, exact: bool) -> dict[str, Any]:
+    """Return the numbers of a small tensor: without torch, which would take twenty operations."""
+    values = [float(each) for each in elements]
+    finite = [(index, value) for index, value in enumerate(values) if math.isfinite(value)]
+    numbers = [
+        float(sum(map(math.isnan, values))),
+        float(values.count(float("inf"))),
+        float(values.count(float("-inf"))),
+        sum(value for _, value in finite),
+        sum(abs(value) for _, value in finite),
+        sum(value * value for _, value in finite),
+        sum(value * _weight(index) for index, value in finite),
+        min((value for _, value in finite), default=float("inf")),
+        max((value for _, value in finite), default=float("-inf")),
+    ]
+    return _found(len(values), numbers, values, sum(elements) if exact else None)
+
+
+def _weight(index: int) -> float:
+    return ((index * 2654435761) & 0xFFFFFFFF) / 4294967296.0 + 1.0
+
+
+def _found(
+    total: int, numbers: list[float], sample: list[float], whole: int | None
+) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "numel": total,
+        "nan": int(numbers[0]),
+        "posinf": int(numbers[1]),
+        "neginf": int(numbers[2]),
+        "sum": _bounded(numbers[3]),
+        "abs": _bounded(numbers[4]),
+        "square": _bounded(numbers[5]),
+        "weighted": _bounded(numbers[6]),
+        "min": None if numbers[7] == float("inf") else numbers[7],
+        "max": None if numbers[8] == float("-inf") else numbers[8],
+        "sample": [_plain(each) for each in sample],
+    }
+    if whole is not None:
+        found["exact"] = int(whole) % _LARGEST
+    return found
 
 
 def _blocks(value: Any) -> Iterator[Any]:

@@ -1,7 +1,9 @@
 """The one frame of ours on the stack while a compiled function runs, and so while torch compiles.
 
-The file's name is chosen: torch leaves frames of files called ``eval_frame`` out of the stacks that
-it shows to the user (``filter_stack`` in torch/_dynamo/exc.py), as those of its own wrapper are.
+The file's name is chosen. Torch leaves frames of files with ``eval_frame`` in their name out of the
+stacks that it shows (``filter_stack`` in torch/_dynamo/exc.py), as those of its own wrapper are.
+Python does not count frames of files with ``importlib`` and ``_bootstrap`` in their name when a
+warning is to name its caller (``stacklevel``), so a warning still names the caller that it means.
 """
 
 from __future__ import annotations
