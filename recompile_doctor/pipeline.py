@@ -363,7 +363,7 @@ def verify(
     if not options.patch:
         write_shown(bundle, _shown_of(verification, torch).joined(read_shown(bundle.path)))
     rendering = None
-    sources = tuple(sorted(_sources(examined.diagnosis)))
+    sources = tuple(sorted(examined.diagnosis.run.sources))
     if verification.best is not None:
         prescription = replace(verification.best.prescription, status=Status.VERIFIED)
         rendering = render(prescription, features_of(torch), sources)
@@ -463,7 +463,7 @@ def suggest(
     assumed = _BEFORE_STATED if diagnosis.run.has_trace else _UNKNOWN_TORCH
     torch = stated or assumed
     features = features_of(torch)
-    sources = _sources(diagnosis)
+    sources = diagnosis.run.sources
     found = prescribe(diagnosis, features, bounds=bounds, called=examined.called)
     measured: dict[str, Shown] = {}
     refused: tuple[Shown, ...] = ()
@@ -488,13 +488,6 @@ def suggest(
         ),
         weights=document.weights,
     )
-
-
-def _sources(diagnosis: Diagnosis) -> set[str]:
-    """Return the names of all inputs that torch told of."""
-    compilations = diagnosis.run.compilations
-    inputs = {each.source for one in compilations for each in one.inputs}
-    return inputs | {each.source for one in compilations for each in one.symbols}
 
 
 def _as_shown(

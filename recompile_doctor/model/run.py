@@ -141,6 +141,14 @@ class Run:
     unread: Unread = field(default_factory=Unread)
 
     @property
+    def sources(self) -> frozenset[str]:
+        """Return torch's names of all inputs, and of what has a symbol."""
+        inputs = {each.source for one in self.compilations for each in one.inputs}
+        return frozenset(
+            inputs | {each.source for one in self.compilations for each in one.symbols}
+        )
+
+    @property
     def recompiles(self) -> tuple[Compilation, ...]:
         """Return the compilations that are recompiles, in order."""
         return tuple(each for each in self.compilations if each.is_recompile)

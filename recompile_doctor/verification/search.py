@@ -178,7 +178,7 @@ class Search:
             first,
             observe(run, first.calls.functions),
             features_of(version),
-            tuple(sorted(_sources(first.diagnosis))),
+            tuple(sorted(run.sources)),
         )
 
     def _varies(self, finished: Sequence[Finished]) -> str | None:
@@ -492,13 +492,6 @@ def _check_baseline(finished: Finished, facts: RunFacts) -> None:
             "judged.",
             exit_code=ExitCode.PROGRAM_FAILED,
         )
-
-
-def _sources(diagnosis: Diagnosis) -> set[str]:
-    run = diagnosis.run
-    return {each.source for compilation in run.compilations for each in compilation.inputs} | {
-        each.source for compilation in run.compilations for each in compilation.symbols
-    }
 
 
 def _by_place(marks: Iterable[Mark]) -> dict[Place, list[Mark]]:
