@@ -57,7 +57,7 @@ from recompile_doctor.verification.budget import Budget
 from recompile_doctor.verification.diff import Difference, compare
 from recompile_doctor.verification.facts import RunFacts
 from recompile_doctor.verification.gate import GateResult, check_run
-from recompile_doctor.verification.rerun import Change, Finished, Program, Rerunner, digest_of
+from recompile_doctor.verification.rerun import Applying, Finished, Program, Rerunner, digest_of
 from recompile_doctor.verification.search import Limits, Looked, Search
 from recompile_doctor.verification.trial_run import TrialRun, Verification
 from recompile_doctor.verification.verdict import Judgement, judge
@@ -420,7 +420,7 @@ def _shown_of(verification: Verification, torch: str) -> ShownInBundle:
     )
 
 
-def _patched(examined: Examined, bundle: Bundle) -> tuple[Prescription, Change]:
+def _patched(examined: Examined, bundle: Bundle) -> tuple[Prescription, Applying]:
     """Return the prescription that `suggest --format patch` writes, and the files it changes."""
     document = suggest(examined, shown=read_shown(bundle.path))
     marking = [each for each in document.renderings if each.prescription.marks]
@@ -438,7 +438,7 @@ def _patched(examined: Examined, bundle: Bundle) -> tuple[Prescription, Change]:
             hint="`recompile-doctor suggest --format patch` says why.",
         )
     prescription = replace(marking[0].prescription, id=f"{marking[0].prescription.id}-patch")
-    return prescription, Change(files=tuple((each.path, each.after) for each in patch.files))
+    return prescription, Applying(files=tuple((each.path, each.after) for each in patch.files))
 
 
 _UNKNOWN_TORCH = f"{NEWEST_MEASURED[0]}.{NEWEST_MEASURED[1]}"

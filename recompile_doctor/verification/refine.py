@@ -44,6 +44,36 @@ def refined(
     )
 
 
+def spared(prescription: Prescription, blamed: Iterable[FrameKey]) -> Candidate | None:
+    """Return a prescription that asks less of some functions; None when it asks nothing of them.
+
+    For a trial that torch gives no reason for: the functions that got worse, or whose compile
+    ended the program, get dynamic marks in the place of unbacked ones, and then none at all.
+    """
+    frames = {(each.function, each.file) for each in blamed}
+    own = [
+        mark
+        for mark in prescription.marks
+        if mark.frame is not None and (mark.frame.function, mark.frame.file) in frames
+    ]
+    if not own:
+        return None
+    names = ", ".join(dict.fromkeys(mark.frame.function or "?" for mark in own if mark.frame))
+    if any(mark.kind is MarkKind.UNBACKED for mark in own):
+        weaker = {
+            mark: Mark(mark.source, mark.dim, MarkKind.DYNAMIC, frame=mark.frame) for mark in own
+        }
+        marks = tuple(weaker.get(mark, mark) for mark in prescription.marks)
+        return Candidate(
+            replace(prescription, marks=marks, estimated_recompiles_after=None),
+            f"only dynamic in {names}, which got worse",
+        )
+    rest = without(prescription, own)
+    if not (rest.marks or rest.flags):
+        return None
+    return Candidate(rest, f"no mark in {names}, which got worse")
+
+
 def merged(prescription: Prescription, more: Prescription) -> Prescription:
     """Return a prescription with the marks and flags of another added; those of ``more`` win."""
     marks = {_key(mark): mark for mark in prescription.marks}

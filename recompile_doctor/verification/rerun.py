@@ -68,7 +68,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Applying:
     """What a run is given that differs: a prescription, patched files, or nothing."""
 
     trial: Trial | None = None
@@ -92,7 +92,7 @@ class Order:
     """
 
     name: str
-    change: Change = Change()
+    change: Applying = Applying()
     most: int | None = None
 
 
@@ -230,7 +230,7 @@ class Rerunner:
         reason = outcome.cut_short_reason or ""
         finished = Finished(bundle, ending, reason, most=order.most, timeout=self.program.timeout)
         failed = ending is not Ending.WHOLE or outcome.exit_code != 0
-        if failed and order.change == Change():
+        if failed and order.change == Applying():
             return finished  # the program as it is: the next verify is to try it again
         _write_note(key, finished)
         self._finished[key] = finished
@@ -317,7 +317,7 @@ class Rerunner:
                 sorted(settings.items()),
                 _installed_torch(self.program.command),
                 order.change.content,
-                order.name if order.change == Change() else "",  # a baseline is run several times
+                order.name if order.change == Applying() else "",  # a baseline is run several times
             ]
         )
         return hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()

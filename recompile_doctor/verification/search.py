@@ -6,6 +6,7 @@ says so. The order is a function of what the runs showed, so that a verify which
 asks for the same trials and finds them done.
 """
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ from recompile_doctor.capture.overlay import read_overlay
 from recompile_doctor.diagnosis.diagnose import Diagnosis
 from recompile_doctor.diagnosis.finding import Disposition, Finding
 from recompile_doctor.errors import DoctorError, ExitCode
+from recompile_doctor.model.frame import FrameKey
 from recompile_doctor.model.run import Run
 from recompile_doctor.prescription.advice import advice_for
 from recompile_doctor.prescription.marks import Mark, Prescription
@@ -27,6 +29,7 @@ from recompile_doctor.prescription.replay import estimated_recompiles
 from recompile_doctor.prescription.suggest import suggest
 from recompile_doctor.torch_compat import TorchFeatures, features_of
 from recompile_doctor.verification.assess import assess
+from recompile_doctor.verification.diff import Change, compare
 from recompile_doctor.verification.equivalence import (
     OutputsCompared,
     Sameness,
@@ -51,10 +54,11 @@ from recompile_doctor.verification.refine import (
     Candidate,
     merged,
     refined,
+    spared,
     without,
     without_promises,
 )
-from recompile_doctor.verification.rerun import Change, Finished, Order, Rerunner
+from recompile_doctor.verification.rerun import Applying, Finished, Order, Rerunner
 from recompile_doctor.verification.trial_run import (
     Baseline,
     Ending,
@@ -64,6 +68,8 @@ from recompile_doctor.verification.trial_run import (
 )
 
 _TAIL_LINES = 3
+_NOT_IN_NAMES = re.compile(r"[^\w.+-]", re.ASCII)  # the id of a prescription file can be anything
+_LONGEST_NAME = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +141,7 @@ class Search:
         result = self._try_all([Candidate(prescription, "named on the command line")], trial)[0]
         return self._result(result if result.is_proof else None)
 
-    def of_files(self, prescription: Prescription, change: Change) -> Verification:
+    def of_files(self, prescription: Prescription, change: Applying) -> Verification:
         """Check patched files."""
         self._known = self._baseline()
         order = self._order(prescription, change)
@@ -220,6 +226,8 @@ class Search:
         prescription = _renamed(result.prescription, len(self._trials) + 1)
         lessons = () if result.is_proof else result.lessons
         learnt = refined(prescription, lessons, known.frames, known.features)
+        if learnt is None and not result.is_proof:
+            learnt = spared(prescription, self._blamed(result, looked))
         if learnt is not None:
             yield learnt
         if result.is_proof and not self._is_perfect(result):
@@ -230,6 +238,15 @@ class Search:
                         merged(prescription, each),
                         f"{result.prescription.id} uncovered the next guard: {each.title}",
                     )
+
+    def _blamed(self, result: TrialRun, looked: Looked) -> Iterator[FrameKey]:
+        """Yield the functions that got worse, and the one whose compile ended the program."""
+        for diff in compare(self._known.baseline.facts, result.facts).frames:
+            if diff.change is Change.WORSE:
+                yield diff.frame
+        last = looked.diagnosis.run.compilations[-1:]
+        if result.facts.exit_code and last and last[0].errors:
+            yield last[0].frame
 
     def _is_perfect(self, result: TrialRun) -> bool:
         """Return whether nothing is left that a mark or a flag could be for."""
@@ -304,25 +321,24 @@ class Search:
         return self.limits.max_trials - len(self._trials)
 
     def _content(self, prescription: Prescription) -> str:
-        return Change(self._trial(prescription)).content
+        return Applying(self._trial(prescription)).content
 
     def _trial(self, prescription: Prescription) -> Trial:
         known = self._known
         return trial_of(prescription, known.features, known.sources)
 
-    def _order(self, prescription: Prescription, change: Change) -> Order:
-        number = len(self._trials) + 1
-        return Order(f"{number:02}-{prescription.id}", change, self._most())
+    def _order(self, prescription: Prescription, change: Applying, offset: int = 0) -> Order:
+        number = len(self._trials) + 1 + offset
+        name = _NOT_IN_NAMES.sub("-", prescription.id)[:_LONGEST_NAME].rstrip(".")
+        return Order(f"{number:02}-{name}", change, self._most())
 
     def _try_all(
         self, candidates: Sequence[Candidate], trial: Trial | None = None
     ) -> list[TrialRun]:
         orders = []
         for offset, candidate in enumerate(candidates):
-            change = Change(trial or self._trial(candidate.prescription))
-            order = self._order(candidate.prescription, change)
-            name = f"{len(self._trials) + 1 + offset:02}-{candidate.prescription.id}"
-            orders.append(replace(order, name=name))
+            change = Applying(trial or self._trial(candidate.prescription))
+            orders.append(self._order(candidate.prescription, change, offset))
         finished = self.rerunner.run_all(orders) if orders else []
         results = []
         for candidate, order, run in zip(candidates, orders, finished, strict=True):

@@ -16,6 +16,7 @@ from recompile_doctor.verification.refine import (
     Candidate,
     merged,
     refined,
+    spared,
     without,
     without_promises,
 )
@@ -195,3 +196,32 @@ def test_without_promises_only_kinds_are_left() -> None:
     mark = Mark("L['x']", 0, MarkKind.UNBACKED, "t", minimum=1, maximum=8, hint=4)
     plain = without_promises(Prescription("a", "", (mark,)))
     assert plain.marks == (Mark("L['x']", 0, MarkKind.UNBACKED),)
+
+
+F, G = FrameKey("f", "/home/user/m.py", 1), FrameKey("g", "/home/user/m.py", 9)
+TWO = Prescription(
+    "two",
+    "",
+    (
+        Mark("L['x']", 0, MarkKind.UNBACKED, minimum=1, frame=F),
+        Mark("L['y']", 0, MarkKind.UNBACKED, frame=G),
+    ),
+)
+
+
+def test_the_function_that_got_worse_gets_weaker_marks_and_then_none() -> None:
+    first = spared(TWO, [FrameKey("f", "/home/user/m.py", 3)])
+    assert kinds(first) == {"L['x']:0": "dynamic", "L['y']:0": "unbacked"}
+    assert first is not None
+    assert first.reason == "only dynamic in f, which got worse"
+    second = spared(first.prescription, [F])
+    assert kinds(second) == {"L['y']:0": "unbacked"}
+    assert second is not None
+    assert spared(second.prescription, [F]) is None
+    third = spared(second.prescription, [G])
+    assert third is not None
+    assert spared(third.prescription, [G]) is None
+
+
+def test_nobody_to_blame_leaves_nothing_to_try() -> None:
+    assert spared(TWO, []) is None

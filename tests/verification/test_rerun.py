@@ -13,7 +13,7 @@ import pytest
 from recompile_doctor.errors import DoctorError, ExitCode
 from recompile_doctor.prescription.prescription_file import Trial
 from recompile_doctor.verification.rerun import (
-    Change,
+    Applying,
     InterruptedVerify,
     Order,
     Program,
@@ -43,7 +43,7 @@ child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
 pathlib.Path("child").write_text(str(child.pid))
 time.sleep(60)
 """
-MARKED = Change(Trial("a", environment={"TORCH_COMPILE_UNBACKED_SOURCES": "L['x']:0"}))
+MARKED = Applying(Trial("a", environment={"TORCH_COMPILE_UNBACKED_SOURCES": "L['x']:0"}))
 
 
 def rerunner(folder: Path, source: str, **options: object) -> Rerunner:
@@ -111,7 +111,7 @@ def test_what_changes_the_run_makes_it_run_again(tmp_path: Path, what: str) -> N
     if what == "program":
         source += "# edited\n"
     if what == "change":
-        change = Change(Trial("a", environment={"TORCH_COMPILE_UNBACKED_SOURCES": "L['y']:0"}))
+        change = Applying(Trial("a", environment={"TORCH_COMPILE_UNBACKED_SOURCES": "L['y']:0"}))
     runs = rerunner(tmp_path, source, fresh=what == "fresh")
     if what == "environment":
         runs.program.base["TORCH_COMPILE_DISABLE"] = "1"  # type: ignore[index]
@@ -203,7 +203,7 @@ for _ in range(200):
 raise SystemExit(1)
 """
     orders = [
-        Order(name, Change(Trial(name, environment={"TORCH_COMPILE_UNBACKED_SOURCES": name})))
+        Order(name, Applying(Trial(name, environment={"TORCH_COMPILE_UNBACKED_SOURCES": name})))
         for name in ("a", "b")
     ]
     made = rerunner(tmp_path, source, jobs=2).run_all(orders)

@@ -14,7 +14,7 @@ from recompile_doctor.diagnosis.diagnose import Diagnosis, diagnose
 from recompile_doctor.errors import DoctorError, ExitCode
 from recompile_doctor.events.vocabulary import MarkKind
 from recompile_doctor.pipeline import examine
-from recompile_doctor.prescription.marks import Mark
+from recompile_doctor.prescription.marks import Mark, Prescription
 from recompile_doctor.prescription.prescription_file import Trial
 from recompile_doctor.reports.run_facts import facts_of
 from recompile_doctor.verification.facts import COLD, RunFacts
@@ -243,6 +243,35 @@ def test_nothing_to_try_is_a_result(tmp_path: Path) -> None:
     assert result.trials == ()
     assert result.best is None
     assert len(rerunner.orders) == 1
+
+
+def test_without_a_word_of_torch_the_function_that_got_worse_is_spared(tmp_path: Path) -> None:
+    """More recompiles, and nothing that torch could not decide: the marks get weaker, then go."""
+    worse = stored("case-logs/51_attention_block").looked
+    more = replace(worse.facts.totals, recompiles=9)
+    frames = tuple(replace(each, counts=more) for each in worse.facts.frames)
+    facts = replace(worse.facts, totals=more, frames=frames)
+
+    def answer(trial: Trial | None) -> Told:
+        if trial is None:
+            return stored("case-logs/51_attention_block")
+        return Told(worse.diagnosis, facts)
+
+    result, _ = searched(tmp_path, answer)
+    assert result.best is None
+    reasons = [each.reason for each in result.trials]
+    assert "only dynamic in forward, which got worse" in reasons
+
+
+@pytest.mark.parametrize("name", ["../../evil", "a b/c", "x" * 300, "é\n", "-", ""])
+def test_the_name_of_a_prescription_can_be_anything(tmp_path: Path, name: str) -> None:
+    rerunner = Scripted(tmp_path, attention)
+    search = Search(
+        rerunner, lambda made: rerunner.told[made.bundle.path].looked, "run", ONE_BASELINE
+    )
+    result = search.of_one(Prescription(name, ""), Trial(name))
+    assert result.trials[0].bundle.parent == tmp_path / "trials"
+    assert result.trials[0].prescription.id == name
 
 
 def test_the_same_runs_give_the_same_search(tmp_path: Path) -> None:
