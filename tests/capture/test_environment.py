@@ -103,3 +103,13 @@ def test_the_probe_stands_first_in_pythonpath_and_knows_what_to_take_back() -> N
     assert child["RECOMPILE_DOCTOR_SET_TORCH_LOGS"] == child["TORCH_LOGS"] == f"aot,{OURS}"
     assert child["RECOMPILE_DOCTOR_USER_TORCH_LOGS"] == "aot"
     assert "RECOMPILE_DOCTOR_USER_TORCH_LOGS_OUT" not in child
+
+
+def test_fingerprints_are_taken_only_when_asked_for_and_with_the_probe() -> None:
+    """The variable is set for the probe, and for nobody else."""
+    name = "RECOMPILE_DOCTOR_FINGERPRINTS"
+    for probe, fingerprints in ((True, True), (True, False), (False, True)):
+        child = child_environment(
+            {}, BUNDLE, use_caches=True, probe=probe, fingerprints=fingerprints
+        )
+        assert child.get(name) == ("1" if probe and fingerprints else None)

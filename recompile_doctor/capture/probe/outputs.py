@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from types import FunctionType, MethodType
@@ -38,6 +39,7 @@ class Outputs:
 
     def reset(self) -> None:
         """Begin a file of its own, e.g. in a forked process."""
+        self._lock = threading.RLock()  # of the same thread too: a module may die meanwhile
         self._descriptor = -1
         self._failed = False
         self._announced: set[int] = set()
@@ -68,20 +70,21 @@ class Outputs:
             self._skipped += 1
             return
         self._calls += 1
-        if number not in self._announced:
-            self._announced.add(number)
-            self._write(
-                {
-                    "function": number,
-                    "name": function.function,
-                    "file": function.file,
-                    "line": function.line,
-                }
-            )
         with self._prints.quiet():
             outputs = [] if place["raised"] is not None else self._prints.leaves(result)
             arguments = list(self._arguments(args, kwargs, function.parameters))
-        self._write({**place, "function": number, "outputs": outputs, "arguments": arguments})
+        with self._lock:
+            if number not in self._announced:
+                self._announced.add(number)
+                self._write(
+                    {
+                        "function": number,
+                        "name": function.function,
+                        "file": function.file,
+                        "line": function.line,
+                    }
+                )
+            self._write({**place, "function": number, "outputs": outputs, "arguments": arguments})
 
     def finish(self) -> None:
         """Write the parameters of the modules that live, and the last line."""
@@ -134,6 +137,10 @@ class Outputs:
                 set_eval_frame(prior)
 
     def _write(self, content: dict[str, Any]) -> None:
+        with self._lock:
+            self._write_locked(content)
+
+    def _write_locked(self, content: dict[str, Any]) -> None:
         if self._failed:
             return
         try:
