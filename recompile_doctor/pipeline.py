@@ -359,6 +359,9 @@ def verify(
         verification = search.of_files(*_patched(examined, bundle))
     else:
         verification = search.best_of_suggestions()
+    if bundle.manifest.prescription is not None:
+        note = f"the captured run had {bundle.manifest.prescription} applied; here it is not"
+        verification = replace(verification, notes=(*verification.notes, note))
     torch = verification.baseline.facts.torch_version or _UNKNOWN_TORCH
     if not options.patch:
         write_shown(bundle, _shown_of(verification, torch).joined(read_shown(bundle.path)))
