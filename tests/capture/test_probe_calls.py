@@ -501,3 +501,23 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert [each["complete"] for each in files] == [False, True]
     assert [each["functions"][0]["calls"] for each in files] == [2, 2]
     assert [each["functions"][0]["compiled_calls"] for each in files] == [1, 0]
+
+
+GROUP = """
+import sys
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo", init_method=f"file://{sys.argv[0]}.store", rank=0, world_size=1)
+double = torch.compile(lambda x: x * 2, backend="eager")
+double(torch.ones(3))
+dist.destroy_process_group()
+"""
+
+
+def test_the_rank_that_a_program_gives_itself_is_known(tmp_path: Path) -> None:
+    """torch.multiprocessing.spawn sets no variable; processes start in any order."""
+    ran = run(tmp_path, GROUP, fingerprints=True)
+    assert ran.calls["rank"] == {"RANK": "0"}
+    assert ran.outputs[0]["rank"] == {"RANK": "0"}
+    assert ran.notes == ""

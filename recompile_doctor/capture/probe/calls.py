@@ -70,6 +70,7 @@ class _Process:
         self.next_write = time.perf_counter() + _WRITE_EVERY
         self.outputs: Outputs | None = None
         self.forked = False
+        self._rank: str | None = None  # kept: at the end the program may have left its group
         self._keys: Keys | None = None
         self._set_eval_frame: Any = None
         self._hidden = False
@@ -135,6 +136,10 @@ class _Process:
     def header(self) -> dict[str, Any]:
         """Return what both files say of the process."""
         rank = {name: os.environ[name] for name in RANK_VARIABLES if name in os.environ}
+        if self._rank is None and "RANK" not in rank:
+            self._rank = _rank_in_group()
+        if self._rank is not None:
+            rank.setdefault("RANK", self._rank)
         return {"rank": rank, "started": self.started}
 
     def write_now_and_then(self, now: float) -> None:
@@ -182,6 +187,7 @@ class _Process:
     def _after_fork(self) -> None:
         try:
             self.forked = True
+            self._rank = None
             self.started = time.time()
             self.lock = threading.RLock()  # another thread may have held it
             self.clock = CudaClock()
@@ -194,6 +200,14 @@ class _Process:
                 self.outputs.reset()
         except Exception:  # noqa: BLE001 - no failure may reach the program
             self.note("a forked process could not be followed")
+
+
+def _rank_in_group() -> str | None:
+    """Return the rank that the program itself gave to torch.distributed, without a variable."""
+    distributed: Any = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return str(distributed.get_rank())
 
 
 class _Compilation:
