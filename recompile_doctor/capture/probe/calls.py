@@ -84,7 +84,7 @@ class _Process:
         self._count_compilations()
         if os.environ.get("RECOMPILE_DOCTOR_FINGERPRINTS") == "1":
             self.outputs = Outputs(torch, self.header, self.note)
-        Ending(self._end, self._after_fork)
+        Ending(self._end, self._after_fork, self.note)
         context = module._TorchDynamoContext
         context.__call__ = eval_frame.observing(context.__call__, self._wrap)
 
@@ -185,21 +185,18 @@ class _Process:
             self.note("the calls could not be written")
 
     def _after_fork(self) -> None:
-        try:
-            self.forked = True
-            self._rank = None
-            self.started = time.time()
-            self.lock = threading.RLock()  # another thread may have held it
-            self.clock = CudaClock()
-            self.numbers = itertools.count()
-            self.thread.number = None
-            self.thread.indices = {}
-            for watch in self.watches:
-                watch.reset()
-            if self.outputs is not None:
-                self.outputs.reset()
-        except Exception:  # noqa: BLE001 - no failure may reach the program
-            self.note("a forked process could not be followed")
+        self.forked = True
+        self._rank = None
+        self.started = time.time()
+        self.lock = threading.RLock()  # another thread may have held it
+        self.clock = CudaClock()
+        self.numbers = itertools.count()
+        self.thread.number = None
+        self.thread.indices = {}
+        for watch in self.watches:
+            watch.reset()
+        if self.outputs is not None:
+            self.outputs.reset()
 
 
 def _rank_in_group() -> str | None:

@@ -7,7 +7,6 @@ process that is killed still says which torch it had.
 
 from __future__ import annotations
 
-import atexit
 import json
 import logging
 import os
@@ -15,6 +14,8 @@ import sys
 import time
 from collections.abc import Callable
 from typing import Any
+
+from .ending import Ending
 
 FORMAT = 1
 RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "GROUP_RANK", "SLURM_PROCID")
@@ -49,9 +50,7 @@ def install(logs: Any, *, note: Callable[[str], None]) -> None:
     """Write the snapshot when this process ends, or one that is forked from it."""
     _process.logs = logs
     _process.note = note
-    atexit.register(_write_at_exit)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_after_fork)
+    Ending(_write_at_exit, _after_fork, note)
 
 
 def write_early() -> None:
@@ -71,22 +70,9 @@ def _write_at_exit() -> None:
 
 
 def _after_fork() -> None:
-    try:
-        _process.parent = os.getppid()
-        _process.since = time.time()
-        _process.counted = _counters()
-        if "multiprocessing.util" in sys.modules:
-            # multiprocessing ends its children with os._exit, after its own finalizers, and
-            # clears those that were there before the fork; so ask to be called after that.
-            util: Any = sys.modules["multiprocessing.util"]
-            util.register_after_fork(_process, _add_finalizer)
-    except Exception:  # noqa: BLE001 - no failure may reach the program
-        _process.note("a forked process could not be followed")
-
-
-def _add_finalizer(process: _Process) -> None:
-    util: Any = sys.modules["multiprocessing.util"]
-    util.Finalize(None, _write_at_exit, exitpriority=-1000)
+    _process.parent = os.getppid()
+    _process.since = time.time()
+    _process.counted = _counters()
 
 
 def is_compile_worker() -> bool:
