@@ -31,7 +31,7 @@ from recompile_doctor.events.vocabulary import IssueKind, LogKind, ParseIssue, P
 from recompile_doctor.model.build import build_run
 from recompile_doctor.model.run import Compilation, Run
 from recompile_doctor.prescription.environment import Environment
-from recompile_doctor.prescription.marks import Prescription, Status
+from recompile_doctor.prescription.marks import Flag, Prescription, Status
 from recompile_doctor.prescription.patched import PatchResult
 from recompile_doctor.prescription.prescription_file import (
     Trial,
@@ -312,6 +312,7 @@ class VerifyOptions:
     timeout: float | None = None
     jobs: int = 1
     fresh: bool = False
+    fallback_random: bool = False
     launcher: tuple[str, ...] = ()
     prescription: Path | None = None
     patch: bool = False
@@ -376,6 +377,8 @@ def verify(
 
 
 TRIALS = "trials"
+# Inductor then draws random numbers as eager code does, whatever the graph.
+FALLBACK_RANDOM = Flag("torch._inductor.config.fallback_random", True)
 _TIMES_AS_LONG = 5.0
 _AND_SECONDS = 120.0
 
@@ -405,6 +408,7 @@ def _program(
         digest=digest_of(list(files)),
         timeout=timeout,
         launcher=options.launcher,
+        settings=(FALLBACK_RANDOM,) if options.fallback_random else (),
     )
 
 

@@ -81,11 +81,15 @@ class CallKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """What a call gave: its result, or what it raised, and the tensors it was given, afterwards."""
+    """What a call gave: its result, or what it raised, and the tensors it was given, afterwards.
+
+    ``random`` tells that it drew random numbers from a default generator of torch.
+    """
 
     raised: str | None
     outputs: tuple[Leaf, ...]
     arguments: tuple[Leaf, ...]
+    random: bool = False
 
     @property
     def raised_type(self) -> str | None:
@@ -165,7 +169,7 @@ class OutputsReader:
         arguments = _leaves(call.arguments)
         if outputs is None or arguments is None:
             return None
-        return RecordedCall(call.raised, outputs, arguments)
+        return RecordedCall(call.raised, outputs, arguments, call.random)
 
     def parameters(self) -> dict[ParameterKey, RecordedParameter | None]:
         """Return the parameters in their order; None for one whose values are not understood."""
@@ -256,6 +260,7 @@ class _CallRecord(msgspec.Struct, gc=False):
     raised: str | None = None
     outputs: tuple[_LeafRecord, ...] | None = None
     arguments: tuple[_LeafRecord, ...] = ()
+    random: bool = False
 
 
 class _ParameterRecord(msgspec.Struct, gc=False):

@@ -60,6 +60,11 @@ from recompile_doctor.errors import DoctorError, ExitCode
     help="Compare what the program prints as well; numbers may differ a little.",
 )
 @click.option(
+    "--fallback-random",
+    is_flag=True,
+    help="Let inductor draw random numbers as eager code does, in all reruns, to compare outputs.",
+)
+@click.option(
     "--device-command",
     metavar="WORDS",
     help="Run the program through these words, e.g. 'ssh gpu-host --'; needs a shared folder.",
@@ -106,6 +111,7 @@ def verify(path: str | None, **options: Any) -> int:
             timeout=options["timeout"],
             jobs=options["jobs"],
             fresh=options["fresh"],
+            fallback_random=options["fallback_random"],
             launcher=_launcher(options["device_command"]),
             prescription=options["prescription"],
             patch=options["patch"],

@@ -140,6 +140,10 @@ class _Processes:
         self.spelled = Counter(each.name for each in before.functions.values())
         # The largest part of the tolerance that earlier calls of a function used up.
         self.worst: dict[int, float] = defaultdict(float)
+        # Whether a call drew random numbers, and whether values differed from then on: a graph may
+        # draw others than another graph does, and all that comes later can follow from them.
+        self.random = False
+        self.diverged = False
 
     def compare(self) -> None:
         """Compare calls in the order of the first run, then their numbers, then parameters."""
@@ -177,6 +181,7 @@ class _Processes:
             self.comparison.unread += 1
             return
         self.comparison.calls += 1
+        self.random = self.random or old.random or new.random
         worst = self.worst[key.function]
         for subject, difference, share in self._differences(old, new):
             if difference is None:
@@ -196,7 +201,9 @@ class _Processes:
     def _note(self, function: int, difference: LeafDifference, words: str) -> bool:
         """Note a difference of a function, and return whether it may be grown rounding."""
         threads = max(len(self.old_threads[function]), len(self._new_threads_of(function)))
-        if threads > 1:
+        if self._is_random(difference.kind):
+            self._note_random(words)
+        elif threads > 1:
             self.comparison.doubt(
                 f"{self._called(function)} is called from {threads} threads, which may take turns "
                 f"in another order ({words})"
@@ -207,6 +214,17 @@ class _Processes:
         else:
             self.comparison.add((self.name, function), difference.kind, words)
         return False
+
+    def _is_random(self, kind: Kind) -> bool:
+        """Return whether random numbers may explain a difference."""
+        return self.diverged or (self.random and kind is Kind.VALUE)
+
+    def _note_random(self, words: str) -> None:
+        self.diverged = True
+        self.comparison.doubt(
+            "compiled functions draw random numbers, and another graph may draw others; with "
+            f"--fallback-random they can be compared ({words})"
+        )
 
     def _note_growth(self, words: str) -> None:
         self.comparison.doubt(
@@ -345,7 +363,9 @@ class _Processes:
 
     def _note_parameter(self, words: str, difference: LeafDifference | None, kind: Kind) -> None:
         worst = max(self.worst.values(), default=0.0)
-        if difference is not None and _may_have_grown(difference, worst):
+        if self._is_random(kind):
+            self._note_random(words)
+        elif difference is not None and _may_have_grown(difference, worst):
             self._note_growth(words)
         else:
             self.comparison.add((self.name, PARAMETERS), kind, words)

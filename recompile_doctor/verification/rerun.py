@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -25,6 +25,7 @@ from recompile_doctor.capture.launch import Streams
 from recompile_doctor.capture.overlay import prepare_overlay
 from recompile_doctor.capture.record import Recording, record
 from recompile_doctor.errors import DoctorError, ExitCode
+from recompile_doctor.prescription.marks import Flag
 from recompile_doctor.prescription.prescription_file import Trial, content_of, prepare
 from recompile_doctor.verification.trial_run import Ending
 from recompile_doctor.version import VERSION
@@ -57,6 +58,7 @@ class Program:
     """What is run, where, and how. ``digest`` stands for the content of its files.
 
     ``timeout`` is in seconds. ``launcher`` are the words before the command that run it elsewhere.
+    ``settings`` of torch are made in all runs, also where nothing else is changed.
     """
 
     command: tuple[str, ...]
@@ -65,6 +67,7 @@ class Program:
     digest: str
     timeout: float | None = None
     launcher: tuple[str, ...] = ()
+    settings: tuple[Flag, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +215,9 @@ class Rerunner:
             self.on_start(order.name)
         bundle = create_bundle(self.root, order.name)
         overrides = {}
-        if order.change.trial is not None:
-            overrides.update(prepare(order.change.trial, bundle, self.program.base))
+        trial = order.change.trial or Trial("as it is")
+        trial = replace(trial, config=(*self.program.settings, *trial.config))
+        overrides.update(prepare(trial, bundle, self.program.base))
         if order.change.files:
             overrides.update(prepare_overlay(order.change.files, bundle))
         recording = self._record(order, bundle, overrides)
@@ -314,6 +318,7 @@ class Rerunner:
                 str(self.program.cwd),
                 self.program.digest,
                 self.program.launcher,
+                [(flag.name, flag.value) for flag in self.program.settings],
                 sorted(settings.items()),
                 _installed_torch(self.program.command),
                 order.change.content,

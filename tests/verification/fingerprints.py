@@ -94,6 +94,7 @@ class Recorded:
         arguments: Sequence[Record] = (),
         raised: str | None = None,
         thread: int = 0,
+        random: bool = False,
     ) -> "Recorded":
         number = self.functions.setdefault((function, file, line), len(self.functions))
         if not any(self.counts[number, each] for each in range(10)):
@@ -104,6 +105,7 @@ class Recorded:
                 "function": number,
                 "thread": thread,
                 "compiled": False,
+                "random": random,
                 "raised": raised,
                 "outputs": list(outputs),
                 "arguments": list(arguments),

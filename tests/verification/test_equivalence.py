@@ -324,6 +324,39 @@ def test_results_that_drift_apart_are_not_called_wrong() -> None:
     assert compared(slow, fast).sameness is DIFFERENT
 
 
+def test_random_numbers_of_another_graph_are_no_wrong_result() -> None:
+    """Dropout in a graph for all sizes drops other elements than in one for a single size."""
+    before = Recorded().call(tensor([1.0])).call(tensor([2.0]), random=True)
+    after = Recorded().call(tensor([1.0])).call(tensor([0.0]), random=True)
+    found = compared(before.end(), after.end())
+    assert found.sameness is UNKNOWN
+    assert found.reason.startswith("compiled functions draw random numbers, and another graph")
+
+
+def test_a_difference_before_any_random_number_is_one() -> None:
+    before = Recorded().call(tensor([1.0])).call(tensor([2.0]), random=True)
+    after = Recorded().call(tensor([5.0])).call(tensor([2.0]), random=True)
+    assert compared(before.end(), after.end()).sameness is DIFFERENT
+
+
+def test_another_shape_is_a_difference_though_numbers_are_random() -> None:
+    before = Recorded().call(tensor([1.0], sizes=[]), random=True)
+    after = Recorded().call(tensor([1.0]), random=True)
+    assert compared(before.end(), after.end()).sameness is DIFFERENT
+
+
+def test_what_follows_other_random_numbers_is_open() -> None:
+    """The next batch may have another length, and the weights another value."""
+    before = Recorded().call(tensor([1.0]), random=True).call(tensor([1.0, 2.0]))
+    after = Recorded().call(tensor([0.5]), random=True).call(tensor([1.0]))
+    assert compared(before.end(), after.end()).sameness is UNKNOWN
+
+
+def test_random_numbers_that_are_the_same_leave_the_outputs_the_same() -> None:
+    run = Recorded().call(tensor([1.0]), random=True).end()
+    assert compared(run, run).sameness is SAME
+
+
 def test_masked_elements_do_not_hide_the_others() -> None:
     """The mean square of logits that are masked with -1e9 says nothing of the rest."""
     values = [-1e9 if index % 2 else each for index, each in enumerate(normal(64))]

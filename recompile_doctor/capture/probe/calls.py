@@ -251,7 +251,7 @@ class _Row:
 class _Call:
     """A call under way."""
 
-    __slots__ = ("compiles", "events", "index", "row", "started", "thread_index")
+    __slots__ = ("compiles", "events", "index", "random_state", "row", "started", "thread_index")
 
     def __init__(self, row: _Row | None, index: int, compiles: int) -> None:
         self.row = row
@@ -259,6 +259,7 @@ class _Call:
         self.compiles = compiles
         self.events: Any = None
         self.thread_index = 0
+        self.random_state: Any = None
         self.started = 0.0
 
 
@@ -311,6 +312,7 @@ class Watch:
                 call.thread_index = thread.indices.get(self._number, 0)
                 thread.indices[self._number] = call.thread_index + 1
                 process.outputs.look_for_modules(inner, args, kwargs)
+                call.random_state = process.outputs.random_state()
             call.started = time.perf_counter()
         except Exception:  # noqa: BLE001 - no failure may reach the program
             self._fail()
@@ -423,7 +425,9 @@ class Watch:
             "raised": None if error is None else _in_words(error),
         }
         if process.outputs is not None:
-            process.outputs.write_call(self._number, self._description, place, result, args, kwargs)
+            process.outputs.write_call(
+                self._number, self._description, place, result, args, kwargs, call.random_state
+            )
 
     def summary(self) -> dict[str, Any]:
         """Return what the file says of the function."""

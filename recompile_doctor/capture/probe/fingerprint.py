@@ -42,6 +42,21 @@ class Fingerprints:
         stack.enter_context(torch.no_grad())
         return stack
 
+    def random_state(self) -> list[Any]:
+        """Return the state of torch's default generators, to be compared; within ``quiet``."""
+        torch = self._torch
+        states = [torch.default_generator.get_state()]
+        cuda: Any = sys.modules.get("torch.cuda")
+        if cuda is not None and cuda.is_initialized() and not cuda.is_current_stream_capturing():
+            states += [(each.initial_seed(), each.get_offset()) for each in cuda.default_generators]
+        return states
+
+    def is_same_state(self, one: list[Any], other: list[Any]) -> bool:
+        """Return whether nothing was drawn between two states; within ``quiet``."""
+        return (
+            len(one) == len(other) and self._torch.equal(one[0], other[0]) and one[1:] == other[1:]
+        )
+
     def leaves(self, value: Any) -> list[dict[str, Any]]:
         """Return the leaves of a result in the order of its containers; within ``quiet``."""
         return [self.leaf(path, leaf) for path, leaf in self.walk(value)]

@@ -54,6 +54,11 @@ class Outputs:
         for value in _reached(inner.__dict__["_torchdynamo_orig_callable"]):
             self._modules.add(value)
 
+    def random_state(self) -> Any:
+        """Return the state of the random generators, for ``write_call`` after the call."""
+        with self._prints.quiet():
+            return self._prints.random_state()
+
     def write_call(
         self,
         number: int,
@@ -62,8 +67,13 @@ class Outputs:
         result: Any,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
+        random_state: Any,
     ) -> None:
-        """Write one call: ``place`` is its index, thread and fate."""
+        """Write one call: ``place`` is its index, thread and fate.
+
+        ``random_state`` is that before the call: a graph that draws random numbers may draw others
+        than another graph does.
+        """
         if self._failed:
             return
         if self._calls >= MOST_CALLS:
@@ -71,6 +81,8 @@ class Outputs:
             return
         self._calls += 1
         with self._prints.quiet():
+            now = self._prints.random_state()
+            place["random"] = not self._prints.is_same_state(random_state, now)
             outputs = [] if place["raised"] is not None else self._prints.leaves(result)
             arguments = list(self._arguments(args, kwargs, function.parameters))
         with self._lock:
