@@ -34,6 +34,12 @@ from recompile_doctor.torch_compat import TorchFeatures
 CAPTURE_SCALARS = Flag("torch._dynamo.config.capture_scalar_outputs", True)
 CAPTURE_SHAPES = Flag("torch._dynamo.config.capture_dynamic_output_shape_ops", True)
 
+# What can go wrong with promises; a prescription that loses one loses its risk.
+GROUP_RISK = "sizes in one group were equal in"
+EMPTY_RISK = "size 0 was never seen where min=1 is promised; an empty input raises an error"
+BOUND_RISK = "a size outside the promised bounds raises an error"
+UNBACKED_RISK = "an unbacked size takes the general path everywhere"
+
 # Findings about sizes and ints: what a mark can do something about.
 _MARKABLE = frozenset(
     {
@@ -296,19 +302,18 @@ class _Suggesting:
         unbacked = [mark for mark in marks if mark.kind is MarkKind.UNBACKED]
         if unbacked:
             yield (
-                "an unbacked size takes the general path everywhere: code that branches on it, or "
+                f"{UNBACKED_RISK}: code that branches on it, or "
                 "broadcasts it when it is 1, ends in a graph break or an error, and a result for "
                 "size 1 may get another shape (squeeze); compare the outputs"
             )
         if any(mark.shape_group for mark in marks):
             yield (
-                f"sizes in one group were equal in {self._calls_of(marks)}; a call where they "
-                "differ raises an error"
+                f"{GROUP_RISK} {self._calls_of(marks)}; a call where they differ raises an error"
             )
         if any(mark.minimum == 1 for mark in marks):
-            yield "size 0 was never seen where min=1 is promised; an empty input raises an error"
+            yield EMPTY_RISK
         if self.bounds and any(mark.maximum is not None for mark in marks):
-            yield "a size outside the promised bounds raises an error"
+            yield BOUND_RISK
         if places:
             yield (
                 "what depends on data becomes an unbacked size or number: code that branches on "

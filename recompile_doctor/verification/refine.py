@@ -6,9 +6,15 @@ from dataclasses import dataclass, field, replace
 from recompile_doctor.events.vocabulary import MarkKind
 from recompile_doctor.model.frame import FrameKey
 from recompile_doctor.model.source import parse_source
-from recompile_doctor.prescription.marks import Mark, Prescription
+from recompile_doctor.prescription.marks import Flag, Mark, Prescription
 from recompile_doctor.prescription.observed import INT, ObservedFrame, Place
 from recompile_doctor.prescription.reach import Reach, reach_of
+from recompile_doctor.prescription.suggest import (
+    BOUND_RISK,
+    EMPTY_RISK,
+    GROUP_RISK,
+    UNBACKED_RISK,
+)
 from recompile_doctor.torch_compat import TorchFeatures
 from recompile_doctor.verification.lessons import Lesson, LessonKind
 
@@ -38,10 +44,7 @@ def refined(
     marks = tuple(each for each in editing.marks if each is not None)
     if marks == prescription.marks or not (marks or prescription.flags):
         return None
-    return Candidate(
-        replace(prescription, marks=marks, estimated_recompiles_after=None),
-        "; ".join(dict.fromkeys(editing.steps)),
-    )
+    return Candidate(with_marks(prescription, marks), "; ".join(dict.fromkeys(editing.steps)))
 
 
 def spared(prescription: Prescription, blamed: Iterable[FrameKey]) -> Candidate | None:
@@ -64,10 +67,8 @@ def spared(prescription: Prescription, blamed: Iterable[FrameKey]) -> Candidate 
             mark: Mark(mark.source, mark.dim, MarkKind.DYNAMIC, frame=mark.frame) for mark in own
         }
         marks = tuple(weaker.get(mark, mark) for mark in prescription.marks)
-        return Candidate(
-            replace(prescription, marks=marks, estimated_recompiles_after=None),
-            f"only dynamic in {names}, which got worse",
-        )
+        reason = f"only dynamic in {names}, which got worse"
+        return Candidate(with_marks(prescription, marks), reason)
     rest = without(prescription, own)
     if not (rest.marks or rest.flags):
         return None
@@ -78,15 +79,13 @@ def merged(prescription: Prescription, more: Prescription) -> Prescription:
     """Return a prescription with the marks and flags of another added; those of ``more`` win."""
     marks = {_key(mark): mark for mark in prescription.marks}
     marks.update((_key(mark), mark) for mark in more.marks)
-    flags = tuple(dict.fromkeys((*prescription.flags, *more.flags)))
-    return replace(
+    both = replace(
         prescription,
-        marks=tuple(marks.values()),
-        flags=flags,
+        flags=tuple(dict.fromkeys((*prescription.flags, *more.flags))),
         explains=tuple(dict.fromkeys((*prescription.explains, *more.explains))),
         risks=tuple(dict.fromkeys((*prescription.risks, *more.risks))),
-        estimated_recompiles_after=None,
     )
+    return with_marks(both, tuple(marks.values()))
 
 
 def _key(mark: Mark) -> tuple[FrameKey | None, str, int | None]:
@@ -99,7 +98,7 @@ def without_promises(prescription: Prescription) -> Prescription:
         replace(mark, shape_group=None, minimum=None, maximum=None, hint=None)
         for mark in prescription.marks
     )
-    return replace(prescription, marks=marks, estimated_recompiles_after=None)
+    return with_marks(prescription, marks)
 
 
 def without(prescription: Prescription, marks: Iterable[Mark]) -> Prescription:
@@ -107,14 +106,55 @@ def without(prescription: Prescription, marks: Iterable[Mark]) -> Prescription:
     gone = set(marks)
     kept = [mark for mark in prescription.marks if mark not in gone]
     groups = [mark.shape_group for mark in kept]
+    marks = (
+        replace(mark, shape_group=None) if groups.count(mark.shape_group) == 1 else mark
+        for mark in kept
+    )
+    return with_marks(prescription, tuple(marks))
+
+
+def with_marks(prescription: Prescription, marks: tuple[Mark, ...]) -> Prescription:
+    """Return a prescription with other marks, and with the title and the risks that fit these."""
+    kept = {
+        GROUP_RISK: any(mark.shape_group is not None for mark in marks),
+        EMPTY_RISK: any(mark.minimum == 1 for mark in marks),
+        BOUND_RISK: any(mark.maximum is not None for mark in marks),
+        UNBACKED_RISK: any(mark.kind is MarkKind.UNBACKED for mark in marks),
+    }
+    risks = [
+        risk
+        for risk in prescription.risks
+        if all(there for start, there in kept.items() if risk.startswith(start))
+    ]
+    for start in (GROUP_RISK, EMPTY_RISK):
+        if kept[start] and not any(risk.startswith(start) for risk in risks):
+            risks.append(_NEW_RISKS[start])
     return replace(
         prescription,
-        marks=tuple(
-            replace(mark, shape_group=None) if groups.count(mark.shape_group) == 1 else mark
-            for mark in kept
-        ),
+        title=_title(marks, prescription.flags),
+        marks=marks,
+        risks=tuple(risks),
         estimated_recompiles_after=None,
     )
+
+
+_NEW_RISKS = {
+    GROUP_RISK: f"{GROUP_RISK} all calls seen; a call where they differ raises an error",
+    EMPTY_RISK: EMPTY_RISK,
+}
+
+
+def _title(marks: Iterable[Mark], flags: Iterable[Flag]) -> str:
+    """Return what a prescription does, in few words."""
+    marks = list(marks)
+    kinds = [kind for kind in MarkKind if any(mark.kind is kind for mark in marks)]
+    words = " and ".join(kind.value for kind in kinds)
+    parts = [f"{words} dimensions"] if words else []
+    if any(mark.shape_group is not None for mark in marks):
+        parts.append("equal sizes tied together")
+    if any(flags):
+        parts.insert(0, "capture what depends on data")
+    return ", ".join(parts)
 
 
 @dataclass(slots=True)

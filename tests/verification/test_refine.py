@@ -10,6 +10,7 @@ from recompile_doctor.model.frame import FrameKey
 from recompile_doctor.pipeline import examine
 from recompile_doctor.prescription.marks import Flag, Mark, Prescription
 from recompile_doctor.prescription.observed import ObservedFrame, Place, observe
+from recompile_doctor.prescription.suggest import suggest
 from recompile_doctor.torch_compat import features_of
 from recompile_doctor.verification.lessons import Lesson, LessonKind, lessons_of
 from recompile_doctor.verification.refine import (
@@ -225,3 +226,19 @@ def test_the_function_that_got_worse_gets_weaker_marks_and_then_none() -> None:
 
 def test_nobody_to_blame_leaves_nothing_to_try() -> None:
     assert spared(TWO, []) is None
+
+
+def test_title_and_risks_follow_the_marks() -> None:
+    """What promises nothing any more has no risk of a promise, and no title that names one."""
+    frames = frames_of("51_attention_block")
+    diagnosis = examine(FIXTURES / "case-logs" / "51_attention_block").diagnosis
+    strongest = suggest(diagnosis, TORCH)[0]
+    assert any(risk.startswith("sizes in one group") for risk in strongest.risks)
+    plain = without_promises(strongest)
+    assert plain.title == "unbacked dimensions"
+    assert [risk.split()[0:3] for risk in plain.risks] == [["an", "unbacked", "size"]]
+    lessons = lessons_of(failed("51_unbacked_list").run)
+    tied = refined(plain, lessons, frames, TORCH)
+    assert tied is not None
+    assert tied.prescription.title == "unbacked dimensions, equal sizes tied together"
+    assert any(risk.startswith("sizes in one group") for risk in tied.prescription.risks)
