@@ -397,7 +397,10 @@ def test_outputs_are_fingerprinted(tmp_path: Path) -> None:
     assert ran.outputs[0]["format"] == 1
     (call,) = ran.results("f")
     outputs = {each["path"]: each for each in call["outputs"]}
-    assert list(outputs) == ["['a'][0]", "['a'][1][0]", "['p'].a", "['p'].b.t", "['n']", "['s']"]
+    assert list(outputs) == [
+        "['a'][0]", "['a'][1][0]", "['p'].a", "['p'].b", "['p'].b.t", "['n']", "['s']"
+    ]  # fmt: skip
+    assert outputs["['p'].b"] == {"path": "['p'].b", "type": "__main__.Box", "members": True}
     assert outputs["['a'][0]"]["sum"] == 36.0
     assert outputs["['a'][1][0]"]["exact"] == 4
     assert outputs["['p'].b.t"]["sample"][:4] == [0.0, 1.0, 0.0, 2.0]
