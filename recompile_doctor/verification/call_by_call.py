@@ -288,7 +288,7 @@ class _Processes:
     ) -> Iterator[tuple[str, LeafDifference | None, float]]:
         left = {leaf.path: leaf for leaf in news}
         for leaf in olds:
-            subject = f"{noun} {leaf.path} " if leaf.path else f"the {noun} "
+            subject = _subject(noun, leaf.path)
             other = left.pop(leaf.path, None)
             if other is None:
                 yield subject, LeafDifference(Kind.STRUCTURE, "is not there any more"), 0.0
@@ -297,10 +297,9 @@ class _Processes:
             if isinstance(leaf, TensorLeaf) and isinstance(other, TensorLeaf):
                 grads = self._compare_gradients(leaf.grad, other.grad, least)
                 if grads is not None:
-                    yield (f"the gradient of {noun} {leaf.path} ", *grads)
+                    yield (f"the gradient of {subject}", *grads)
         for path in left:
-            subject = f"{noun} {path} " if path else f"the {noun} "
-            yield subject, LeafDifference(Kind.STRUCTURE, "was not there before"), 0.0
+            yield _subject(noun, path), LeafDifference(Kind.STRUCTURE, "was not there before"), 0.0
 
     def _compare_gradients(
         self, old: Leaf | None, new: Leaf | None, least: Tolerance = EXACT
@@ -425,6 +424,12 @@ def _threads(process: ProcessOutputs) -> dict[int, list[int]]:
     for key in process.calls:
         threads[key.function].add(key.thread)
     return {function: sorted(numbers) for function, numbers in threads.items()}
+
+
+def _subject(noun: str, path: str) -> str:
+    if path.startswith("self."):  # what a call leaves on the object of its method
+        noun = "attribute"
+    return f"{noun} {path} " if path else f"the {noun} "
 
 
 def _opaque(call: RecordedCall) -> dict[str, str]:

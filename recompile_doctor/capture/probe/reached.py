@@ -7,8 +7,10 @@ are read elsewhere, in the end. Nothing here reads a value, so it may be asked b
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
+from types import FunctionType, MethodType
 from typing import Any
 
 from .arguments import Parameters, leaves, members
@@ -21,7 +23,7 @@ _MOST_BUFFERS = 200
 _MOST_MODULES = 5_000
 _MOST_MEMBERS = 20_000  # that are looked at to find the tensors
 _LAST = 50
-_OWN = (".training", "._parameters", "._buffers", "._modules")
+_SIMPLE = frozenset((bool, int, float, str, type(None), FunctionType, MethodType))
 
 
 class Reached:
@@ -35,6 +37,7 @@ class Reached:
         self._tensor = torch.Tensor
         self._parameter = torch.nn.Parameter
         self._module = torch.nn.Module
+        self._own = _own(torch)  # what every module has: dictionaries of hooks, mostly
         self.whole = True
         self._left = _MOST_OF_OBJECTS
         self._buffers = _MOST_BUFFERS
@@ -72,8 +75,9 @@ class Reached:
         if id(module) in self._seen:
             return
         self._seen[id(module)] = module
+        own = self._own
         for suffix, member in held_by(module):
-            if suffix not in _OWN:
+            if suffix not in own and type(member) not in _SIMPLE:
                 yield from self._of_member(source + suffix, member, _DEPTH)
         for name, buffer in list((module.__dict__.get("_buffers") or {}).items()):
             if isinstance(buffer, self._tensor):
@@ -106,6 +110,11 @@ class Reached:
             # What a program collects in a list grows at its end.
             for suffix, member in itertools.islice(below, max(0, first), None):
                 yield from self._of_member(source + suffix, member, depth - 1)
+
+
+@functools.cache
+def _own(torch: Any) -> frozenset[str]:
+    return frozenset(suffix for suffix, _ in held_by(torch.nn.Module()))
 
 
 def modules_below(prefix: str, module: Any) -> Iterator[tuple[str, Any]]:
