@@ -555,12 +555,12 @@ def give(key):
     return values[key]
 values = {
     "object": Rude(t=x, inner=Rude(n=1)), "around": around, "slots": Slots(x), "sized": Sized(x),
-    "output": output, "keys": {(1, "a"): x, Color.RED: 2, Rude: 3}, "array": numpy.arange(3.0)[::-1],
+    "output": output, "keys": {(1, "a"): x, Color.RED: 2, Rude: 3}, "array": numpy.eye(3)[::-1],
     "number": numpy.float32(1.5), "dtype": torch.float16, "enum": Color.RED, "set": {"b", 1, "a"},
     "slice": slice(1, None), "long": "a" * 100, "complex": 1 + 2j, "function": give.__wrapped__,
     "closure": lambda: x, "generator": (each for each in ()), "logger": logging.getLogger("a"),
-    "module": torch.nn.Linear(1, 1), "partial": functools.partial(print), "raw": collections.deque(),
-    "none": None,
+    "module": torch.nn.Linear(1, 1), "partial": functools.partial(print),
+    "raw": collections.deque(), "none": None,
 }
 values["closure"] = (lambda y: lambda: y)(x)
 with torch.compiler.set_stance("force_eager"):
