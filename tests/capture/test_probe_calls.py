@@ -586,9 +586,13 @@ class Model(torch.nn.Module):
 class Trainer:
     def __init__(self):
         self.model = Inner()
+        self.model.scale = torch.nn.Parameter(torch.ones(2))
         self.optimizer = torch.optim.SGD([torch.nn.Parameter(x.clone())], lr=0.1)
         self.log = [x] * 60
+        self.words, self.graph = {str(n): n for n in range(30_000)}, x.to_sparse()
+        self.data = torch.ones(600, 600)
     def step(self, x):
+        self.model(x)
         self.log.append(x + 1)
     __call__ = step
 model, trainer = Model(), Trainer()
@@ -688,9 +692,20 @@ def test_what_a_call_leaves_on_its_objects_is_fingerprinted(hiding: Ran) -> None
     assert method["self.cache"] == (56.0, True)
     assert method["self.steps"] == (1.0, False)
     logged = {f"self.log[{number}]": (28.0, False) for number in range(11, 60)}
-    assert left("Trainer.step") == argument | logged | {"self.log[60]": (36.0, True)}
+    assert left("Trainer.step") == argument | logged | {
+        "self.model.last[0]": (84.0, True),
+        "self.data": (360_000.0, False),
+        "self.log[60]": (36.0, True),
+    }
+    assert left("step")["self.data"] == (360_000.0, False), "read once"
+    assert not any(call.get("cut") for call in hiding.results("Trainer.step"))
     assert left("step")["self.log[61]"] == (36.0, True), "an object that is called"
     assert left("fill") == argument | {
         "L['into']": (28.0, True),
         "L['store'].held": (36.0, True),
     }
+    parameters = [each for line in hiding.outputs for each in line.get("parameters", ())]
+    assert [(each["module"], each["name"]) for each in parameters] == [
+        ("Model", "weight"),
+        ("Inner", "scale"),
+    ]

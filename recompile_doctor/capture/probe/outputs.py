@@ -17,10 +17,13 @@ from typing import Any, NamedTuple
 from .arguments import Parameters
 from .callables import Description, bound_module
 from .fingerprint import Fingerprints
+from .objects import attributes
 from .reached import Reached, modules_below
 
 MOST_CALLS = 20_000
 _MOST_MODULES = 5_000  # with their submodules
+_LARGE = 1 << 18  # elements
+_MOST_LARGE = 1_000
 _UNNAMED = Parameters((), "args", "kwargs")
 
 
@@ -34,6 +37,14 @@ class _Before(NamedTuple):
     owner: Any
     versions: dict[int, int | None]
     random_state: Any
+
+
+class _Large(NamedTuple):
+    """The leaf of a large tensor in one version of it."""
+
+    tensor: weakref.ref[Any]
+    version: int
+    leaf: dict[str, Any]
 
 
 class _Thread(threading.local):
@@ -54,6 +65,7 @@ class Outputs:
         self._prints = Fingerprints(torch)
         self._modules = _Modules(torch, self._write_parameters)
         self._thread = _Thread()
+        self._large: dict[int, _Large] = {}
         self.reset()
 
     def reset(self) -> None:
@@ -78,9 +90,12 @@ class Outputs:
         for value in _reached(target):
             self._modules.add(value)
         owner = module if module is not None else _owner(target)
+        for each in (owner, *args, *kwargs.values()):
+            for _, value in attributes(each) or ():  # a trainer has its model
+                self._modules.add(value)
         with self._prints.quiet():
             reached = Reached(self._torch).iter_tensors(owner, args, kwargs, _UNNAMED)
-            versions = {id(value): self._version(value) for _, value in reached}
+            versions = {id(value): self._version(value) for _, value, _ in reached}
         self._thread.before = _Before(owner, versions, None)
 
     def random_state(self) -> Any:
@@ -151,15 +166,36 @@ class Outputs:
         kwargs: dict[str, Any],
         names: Parameters,
     ) -> Iterator[dict[str, Any]]:
-        for source, value in reached.iter_tensors(before.owner, args, kwargs, names):
-            leaf = self._prints.tensor(source, value)
+        for source, value, held in reached.iter_tensors(before.owner, args, kwargs, names):
+            version = self._version(value)
+            known = id(value) in before.versions and version == before.versions[id(value)]
+            if held and known:
+                leaf = self._unchanged(source, value, version)
+                if "values" in leaf:
+                    continue  # e.g. a sparse matrix, which the call found and left as it was
+            else:
+                leaf = self._prints.tensor(source, value)
             gradient = self._gradient(value)
             if gradient is not None:
                 leaf["grad"] = self._prints.tensor(f"{source}.grad", gradient)
-            version = self._version(value)
-            if id(value) not in before.versions or version != before.versions[id(value)]:
+            if not known:
                 leaf["changed"] = True
             yield leaf
+
+    def _unchanged(self, source: str, value: Any, version: int | None) -> dict[str, Any]:
+        """Return the leaf of a tensor that the call did not change; of a large one, the last.
+
+        An object may hold all data of a training run, which would be read at each call.
+        """
+        if version is None or self._torch.Tensor.numel(value) < _LARGE:
+            return self._prints.tensor(source, value)
+        last = self._large.get(id(value))
+        if last is None or last.tensor() is not value or last.version != version:
+            last = _Large(weakref.ref(value), version, self._prints.tensor(source, value))
+            if len(self._large) >= _MOST_LARGE:
+                self._large.clear()
+            self._large[id(value)] = last
+        return {**last.leaf, "path": source}
 
     def _version(self, value: Any) -> int | None:
         """Return how often a tensor was changed in place, or None where torch does not count."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import FunctionType, MethodType
 from typing import Any
 
 from .arguments import Parameters, leaves, members
-from .objects import attributes, held_by
+from .objects import attributes, held_by, items_of
 
 _DEPTH = 8
 _MOST_ARGUMENTS = 1_000
@@ -46,16 +46,17 @@ class Reached:
 
     def iter_tensors(
         self, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any], names: Parameters
-    ) -> Iterator[tuple[str, Any]]:
-        """Yield the tensors among the arguments, then those of the objects."""
+    ) -> Iterator[tuple[str, Any, bool]]:
+        """Yield the tensors among the arguments, then those of the objects, and which they are."""
         objects = [("self", owner)]
         for source, value in leaves(args, kwargs, names, depth=_DEPTH, most=_MOST_ARGUMENTS):
             if isinstance(value, self._tensor):
-                yield source, value
+                yield source, value, False
             else:
                 objects.append(("self" if source == "L['self']" else source, value))
         for source, value in objects:
-            yield from self._of_object(source, value, _DEPTH)
+            for path, tensor in self._of_object(source, value, _DEPTH):
+                yield path, tensor, True
 
     def _of_object(self, source: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
         kind = type(value)
@@ -63,7 +64,7 @@ class Reached:
             return
         if issubclass(kind, self._module):
             for prefix, module in itertools.islice(modules_below("", value), _MOST_MODULES):
-                yield from self._of_module(f"{source}.{prefix}"[:-1], module)
+                yield from self._of_module(f"{source}.{prefix}"[:-1], module, depth - 1)
             return
         held = attributes(value)
         if held is not None:
@@ -71,14 +72,14 @@ class Reached:
             for suffix, member in held:
                 yield from self._of_member(source + suffix, member, depth - 1)
 
-    def _of_module(self, source: str, module: Any) -> Iterator[tuple[str, Any]]:
+    def _of_module(self, source: str, module: Any, depth: int) -> Iterator[tuple[str, Any]]:
         if id(module) in self._seen:
             return
         self._seen[id(module)] = module
         own = self._own
         for suffix, member in held_by(module):
-            if suffix not in own and type(member) not in _SIMPLE:
-                yield from self._of_member(source + suffix, member, _DEPTH)
+            if suffix not in own:
+                yield from self._of_member(source + suffix, member, depth)
         for name, buffer in list((module.__dict__.get("_buffers") or {}).items()):
             if isinstance(buffer, self._tensor):
                 self._buffers -= 1
@@ -86,6 +87,8 @@ class Reached:
                     yield f"{source}.{name}", buffer
 
     def _of_member(self, source: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
+        if type(value) in _SIMPLE:
+            return
         self._looks -= 1
         if self._looks < 0:
             self.whole = False
@@ -97,19 +100,28 @@ class Reached:
                 if self._left >= 0:
                     yield source, value
             return
-        below = members(value)
-        if below is None:
-            if not issubclass(type(value), self._module):  # it is below its module anyway
-                yield from self._of_object(source, value, depth)
-        elif depth and id(value) not in self._seen:
-            if issubclass(type(value), tuple):
-                first = tuple.__len__(value) - _LAST
-            else:
+        kind = type(value)
+        if not issubclass(kind, (dict, list, tuple)):
+            yield from self._of_object(source, value, depth)
+        elif depth and id(value) not in self._seen and not _is_simple(value):
+            if not issubclass(kind, tuple):
                 self._seen[id(value)] = value
-                first = list.__len__(value) - _LAST if issubclass(type(value), list) else 0
-            # What a program collects in a list grows at its end.
-            for suffix, member in itertools.islice(below, max(0, first), None):
-                yield from self._of_member(source + suffix, member, depth - 1)
+            for suffix, each in _last_members(value):
+                yield from self._of_member(source + suffix, each, depth - 1)
+
+
+def _last_members(value: Any) -> Iterable[tuple[str, Any]]:
+    """Return the members of a container, of a long list the last: it is there that it grows."""
+    if issubclass(type(value), dict):
+        return items_of(value)
+    length = (list if issubclass(type(value), list) else tuple).__len__(value)
+    return itertools.islice(members(value) or (), max(0, length - _LAST), None)
+
+
+def _is_simple(container: Any) -> bool:
+    """Return whether there is nothing to find: a vocabulary has many entries, all of them plain."""
+    values = dict.values(container) if issubclass(type(container), dict) else ()
+    return len(values) > _LAST and all(type(each) in _SIMPLE for each in values)
 
 
 @functools.cache
