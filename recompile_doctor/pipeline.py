@@ -353,19 +353,24 @@ def verify(
     )
     search = Search(rerunner, _look, _shown(bundle.path), options.limits, on_trial)
     given: Trial | None = None
+    patched: Prescription | None = None
     if options.prescription is not None:
         prescription, given = prescription_of(options.prescription)
         verification = search.of_one(prescription, given)
     elif options.patch:
-        verification = search.of_files(*_patched(examined, bundle))
+        patched, change = _patched(examined, bundle)
+        named = replace(patched, id=f"{patched.id}-patch")
+        verification = search.of_files(named, change)
     else:
         verification = search.best_of_suggestions()
     if bundle.manifest.prescription is not None:
         note = f"the captured run had {bundle.manifest.prescription} applied; here it is not"
         verification = replace(verification, notes=(*verification.notes, note))
     torch = verification.baseline.facts.torch_version or _UNKNOWN_TORCH
-    if not options.patch:
-        write_shown(bundle, _shown_of(verification, torch).joined(read_shown(bundle.path)))
+    write_shown(
+        bundle,
+        _shown_of(verification, torch, patched).joined(read_shown(bundle.path)),
+    )
     rendering = None
     sources = tuple(sorted(examined.diagnosis.run.sources))
     if verification.best is not None:
@@ -418,8 +423,14 @@ def _look(finished: Finished) -> Looked:
     return Looked(examined.diagnosis, facts, read_calls(finished.bundle))
 
 
-def _shown_of(verification: Verification, torch: str) -> ShownInBundle:
+def _shown_of(
+    verification: Verification, torch: str, patched: Prescription | None
+) -> ShownInBundle:
+    """Return what `suggest` is to know; ``patched`` is the prescription whose patch was run."""
     best = verification.best
+    if patched is not None:
+        (run,) = (shown_by(each, verification.baseline) for each in verification.trials)
+        return ShownInBundle(torch, patches=(replace(run, prescription=patched),))
     return ShownInBundle(
         torch_version=torch,
         best=None if best is None else best.prescription.id,
@@ -444,8 +455,9 @@ def _patched(examined: Examined, bundle: Bundle) -> tuple[Prescription, Applying
             slug="nothing-patched",
             hint="`recompile-doctor suggest --format patch` says why.",
         )
-    prescription = replace(marking[0].prescription, id=f"{marking[0].prescription.id}-patch")
-    return prescription, Applying(files=tuple((each.path, each.after) for each in patch.files))
+    return marking[0].prescription, Applying(
+        files=tuple((each.path, each.after) for each in patch.files)
+    )
 
 
 _UNKNOWN_TORCH = f"{NEWEST_MEASURED[0]}.{NEWEST_MEASURED[1]}"
@@ -487,6 +499,7 @@ def suggest(
         renderings=tuple(render(each, features, sources) for each in found),
         measured=measured,
         refused=refused,
+        patches=_patches(found, shown),
         findings=diagnosis.findings,
         expected=tuple(
             each
@@ -495,6 +508,12 @@ def suggest(
         ),
         weights=document.weights,
     )
+
+
+def _patches(found: Iterable[Prescription], shown: ShownInBundle | None) -> dict[str, Shown]:
+    """Return what runs of their patches showed, by the ids of prescriptions."""
+    runs = {} if shown is None else {each.id: shown.patch_of(each) for each in found}
+    return {name: run for name, run in runs.items() if run is not None}
 
 
 def _as_shown(

@@ -8,7 +8,7 @@ variable.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -54,15 +54,13 @@ def trial_of(
 ) -> Trial:
     """Return how a prescription is applied to a run on the torch of ``features``.
 
-    As the user would apply it: by variables where they say all of it, and where groups, bounds
-    or a release without dimensions in its lists ask for calls, by marks on the arguments.
+    As the user would apply it: by variables where they say all of it, and where groups, bounds,
+    functions that ask for different kinds, or a release without dimensions in its lists ask for
+    calls, by marks on the arguments.
     """
     names = (*sources, *(mark.source for mark in prescription.marks))
     whole = environment_for(prescription.marks, prescription.flags, features, names)
-    in_code = not features.source_dims or any(
-        mark.shape_group is not None or mark.minimum is not None or mark.maximum is not None
-        for mark in prescription.marks
-    )
+    in_code = not features.source_dims or needs_calls(prescription.marks)
     refused = {each.mark for each in whole.refused}
     marks = tuple(
         mark
@@ -80,21 +78,42 @@ def trial_of(
     )
 
 
+def needs_calls(marks: Sequence[Mark]) -> bool:
+    """Return whether marks say what no list can: groups, bounds, or one kind for each function."""
+    kinds: dict[tuple[str, int | None], set[MarkKind]] = {}
+    for mark in marks:
+        kinds.setdefault((mark.source, mark.dim), set()).add(mark.kind)
+    return any(len(each) > 1 for each in kinds.values()) or any(
+        mark.shape_group is not None or mark.minimum is not None or mark.maximum is not None
+        for mark in marks
+    )
+
+
 # Writing
 
 
-def prescription_file(rendering: Rendering, target_torch: str, trial: Trial) -> str:
-    """Return a prescription as a file that explains itself."""
-    return "".join(f"{line}\n" for line in _file_lines(rendering, target_torch, trial))
+def prescription_file(
+    rendering: Rendering, target_torch: str, trial: Trial, measured: int | None = None
+) -> str:
+    """Return a prescription as a file that explains itself.
+
+    ``measured`` is how many recompiles a rerun left.
+    """
+    lines = _file_lines(rendering, target_torch, trial, measured)
+    return "".join(f"{line}\n" for line in lines)
 
 
-def _file_lines(rendering: Rendering, target_torch: str, trial: Trial) -> list[str]:
+def _file_lines(
+    rendering: Rendering, target_torch: str, trial: Trial, measured: int | None
+) -> list[str]:
     prescription = rendering.prescription
     after = prescription.estimated_recompiles_after
-    left = "unknown" if after is None else str(after)
+    left = "unknown" if after is None else f"{after} (estimated)"
+    if measured is not None:
+        left = f"{measured} (measured)"
     lines = [
         f"# {_comment(prescription.title)}",
-        f"# Recompiles left: {left} (estimated). Status: {prescription.status.value}.",
+        f"# Recompiles left: {left}. Status: {prescription.status.value}.",
         "# Apply it without touching the program:",
         "#     recompile-doctor run --prescription THIS_FILE train.py",
         f"prescription_version: {PRESCRIPTION_VERSION}",

@@ -91,12 +91,14 @@ class Applying:
 class Order:
     """A run to make. ``name`` is that of its bundle.
 
-    With ``most`` it is ended as soon as it has recompiled more often than that.
+    With ``most`` it is ended as soon as it has recompiled more often than that. ``repeat`` tells
+    runs of one change apart, each of which is to be made.
     """
 
     name: str
     change: Applying = Applying()
     most: int | None = None
+    repeat: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,6 +324,7 @@ class Rerunner:
                 sorted(settings.items()),
                 _installed_torch(self.program.command),
                 order.change.content,
+                order.repeat,
                 order.name if order.change == Applying() else "",  # a baseline is run several times
             ]
         )
