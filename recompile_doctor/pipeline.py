@@ -320,11 +320,15 @@ class VerifyOptions:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """A verification, the best prescription in all its forms, and the names of all inputs."""
+    """A verification, the best prescription in all its forms, and the names of all inputs.
+
+    ``problem`` is set when it could not be kept in the bundle for `suggest`.
+    """
 
     verification: Verification
     rendering: Rendering | None
     sources: tuple[str, ...]
+    problem: DoctorError | None = None
 
 
 def verify(
@@ -367,10 +371,12 @@ def verify(
         note = f"the captured run had {bundle.manifest.prescription} applied; here it is not"
         verification = replace(verification, notes=(*verification.notes, note))
     torch = verification.baseline.facts.torch_version or _UNKNOWN_TORCH
-    write_shown(
-        bundle,
-        _shown_of(verification, torch, patched).joined(read_shown(bundle.path)),
-    )
+    problem = None
+    try:
+        shown = _shown_of(verification, torch, patched).joined(read_shown(bundle.path))
+        write_shown(bundle, shown)
+    except DoctorError as error:
+        problem = error
     rendering = None
     sources = tuple(sorted(examined.diagnosis.run.sources))
     if verification.best is not None:
@@ -378,7 +384,7 @@ def verify(
         rendering = render(prescription, features_of(torch), sources)
         if given is not None:
             rendering = replace(rendering, environment=Environment(given.environment))
-    return Verified(verification, rendering, sources)
+    return Verified(verification, rendering, sources, problem)
 
 
 TRIALS = "trials"
@@ -400,7 +406,19 @@ def _program(
             slug="nothing-to-rerun",
             hint="Capture the program with `recompile-doctor run`, then verify that run.",
         )
+    if manifest.command_cut:
+        raise DoctorError(
+            f"The command of {bundle.name} is too long to be kept, so it cannot be run again.",
+            slug="nothing-to-rerun",
+            hint="Give the program its long list in a file, or a shorter one.",
+        )
     cwd = Path(manifest.cwd)
+    if not cwd.is_dir():
+        raise DoctorError(
+            f"{cwd}, where {bundle.name} was captured, is not there.",
+            slug="nothing-to-rerun",
+            hint="Capture the program again with `recompile-doctor run`.",
+        )
     timeout = options.timeout
     if timeout is None and manifest.wall_seconds is not None:
         timeout = _TIMES_AS_LONG * manifest.wall_seconds + _AND_SECONDS

@@ -190,8 +190,11 @@ def read_prescription(path: Path) -> Trial:
     value of another type, a source that a call cannot reach.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open("rb") as file:
+            text = file.read(_LARGEST).decode("utf-8")
+        if len(text) >= _LARGEST:
+            raise ValueError("it is too large")
+    except (OSError, ValueError) as error:
         raise DoctorError(
             f"The prescription {path} cannot be read: {error}.",
             slug="bad-prescription",
@@ -201,6 +204,20 @@ def read_prescription(path: Path) -> Trial:
 
 
 _T = TypeVar("_T")
+_LARGEST = 1 << 20
+_LONGEST = 1 << 16  # the system takes 128 KiB for one variable
+_LARGEST_NUMBER = 2**62
+# PyYAML lets through what its constructors raise: `!!bool x` is a KeyError, `!!int ""` an
+# IndexError, `!!timestamp x` an AttributeError.
+_RAISED_BY_YAML = (ValueError, LookupError, AttributeError, TypeError, ArithmeticError)
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:  # half of a surrogate pair, written as \ud800
+        return False
+    return True
 
 
 class _Reader:
@@ -288,6 +305,9 @@ class _Reader:
         if node is None:
             return []
         fields = self._mapping(node, known)
+        for value in fields.values():
+            if "\0" in self._text(value):
+                self._fail(_line(value), "no variable can have a NUL in it")
         return [(name, self._text(value)) for name, value in fields.items()]
 
     def _config(self, node: yaml.Node | None) -> list[Flag]:
@@ -305,7 +325,11 @@ class _Reader:
 
     def _setting(self, node: yaml.Node) -> bool | int | str:
         value = self._value(node)
-        if isinstance(value, bool | int | str):
+        if isinstance(value, int) and abs(value) >= _LARGEST_NUMBER:
+            self._fail(_line(node), "the number is too large")
+        if isinstance(value, str):
+            return self._text(node)
+        if isinstance(value, int):
             return value
         self._fail(_line(node), "a setting is true, false, a number or a text")
 
@@ -341,12 +365,16 @@ class _Reader:
         value = self._value(node)
         if not isinstance(value, str):
             self._fail(_line(node), "a text is expected here; write it in quotes")
+        if len(value) > _LONGEST or not _is_encodable(value):
+            self._fail(_line(node), "the text is too long, or has half of a character")
         return value
 
     def _int(self, node: yaml.Node) -> int:
         value = self._value(node)
         if isinstance(value, bool) or not isinstance(value, int):
             self._fail(_line(node), "a whole number is expected here")
+        if abs(value) >= _LARGEST_NUMBER:
+            self._fail(_line(node), "the number is too large")
         return value
 
     def _number(self, node: yaml.Node) -> int:
@@ -361,8 +389,9 @@ class _Reader:
         loader = yaml.SafeLoader("")
         try:
             return loader.construct_object(node)
-        except (yaml.YAMLError, ValueError) as error:
-            self._fail(_line(node), str(error).splitlines()[0])
+        except (yaml.YAMLError, *_RAISED_BY_YAML) as error:
+            said = str(error).splitlines()
+            self._fail(_line(node), said[0] if said else "the value cannot be read")
         finally:
             loader.dispose()
 

@@ -114,6 +114,8 @@ def read_shown(path: Path) -> ShownInBundle:
 
     A file that cannot be read counts as none: `suggest` then says "unverified", which is true.
     """
+    if not (path / FILE_NAME).is_file():  # to open a pipe would wait for a writer
+        return ShownInBundle()
     try:
         with (path / FILE_NAME).open("rb") as file:
             found = msgspec.json.decode(file.read(_LARGEST), type=ShownInBundle)
