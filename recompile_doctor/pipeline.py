@@ -548,8 +548,8 @@ def _as_shown(
     measured: dict[str, Shown] = {}
     refused: list[Shown] = []
     proof = shown.proof
+    advice = next((each.advice for each in found), ())
     if proof is not None and (proof.prescription.marks or proof.prescription.flags):
-        advice = next((each.advice for each in found), ())
         kept.append(replace(proof.prescription, status=Status.VERIFIED, advice=advice))
         measured[proof.prescription.id] = proof
     for each in found:
@@ -563,6 +563,9 @@ def _as_shown(
         elif known.prescription.id not in measured:
             kept.append(replace(each, status=Status.VERIFIED))
             measured[each.id] = known
+    if advice and not kept:
+        title = "change the program: reruns refused all marks and flags"
+        kept.append(Prescription("code", title, advice=advice))
     return tuple(kept), measured, tuple(refused)
 
 

@@ -80,7 +80,7 @@ class SuggestDocument:
 
 def headline(document: SuggestDocument) -> str:
     """Return the one sentence that says what is suggested."""
-    if document.nothing_to_do:
+    if document.nothing_to_do and not document.refused:
         if not document.recompiles:
             return "Nothing to do: nothing recompiled."
         return (
@@ -90,6 +90,8 @@ def headline(document: SuggestDocument) -> str:
         )
     count = sum(1 for each in document.renderings if _changes(each.prescription))
     recompiles = words.counted(document.recompiles, "recompile")
+    if not count and document.refused:
+        return f"{recompiles}; reruns refused what could be suggested without changing the program."
     if not count:
         return f"{recompiles}; no mark or flag helps: the program itself is to be changed."
     first = "the verified first" if document.measured else "the most plausible first"
