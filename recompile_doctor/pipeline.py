@@ -356,35 +356,64 @@ def verify(
         on_progress=on_progress,
     )
     search = Search(rerunner, _look, _shown(bundle.path), options.limits, on_trial)
-    given: Trial | None = None
-    patched: Prescription | None = None
-    if options.prescription is not None:
-        prescription, given = prescription_of(options.prescription)
-        verification = search.of_one(prescription, given)
-    elif options.patch:
-        patched, change = _patched(examined, bundle)
-        named = replace(patched, id=f"{patched.id}-patch")
-        verification = search.of_files(named, change)
-    else:
-        verification = search.best_of_suggestions()
+    task = _task(examined, bundle, options)
+    verification = task.done_by(search)
     if bundle.manifest.prescription is not None:
         note = f"the captured run had {bundle.manifest.prescription} applied; here it is not"
         verification = replace(verification, notes=(*verification.notes, note))
-    torch = verification.baseline.facts.torch_version or _UNKNOWN_TORCH
     problem = None
     try:
-        shown = _shown_of(verification, torch, patched).joined(read_shown(bundle.path))
+        shown = _shown_of(verification, task.patched).joined(read_shown(bundle.path))
         write_shown(bundle, shown)
     except DoctorError as error:
         problem = error
-    rendering = None
     sources = tuple(sorted(examined.diagnosis.run.sources))
-    if verification.best is not None:
-        prescription = replace(verification.best.prescription, status=Status.VERIFIED)
-        rendering = render(prescription, features_of(torch), sources)
-        if given is not None:
-            rendering = replace(rendering, environment=Environment(given.environment))
+    rendering = _rendering_of(verification, sources, task.trial)
     return Verified(verification, rendering, sources, problem)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What a verify is to check: a prescription file (``trial``), a patch, or what it finds."""
+
+    prescription: Prescription | None = None
+    trial: Trial | None = None
+    patched: Prescription | None = None
+    files: tuple[tuple[Path, bytes], ...] = ()
+
+    def done_by(self, search: Search) -> Verification:
+        """Return what the search makes of it."""
+        if self.prescription is not None and self.trial is not None:
+            return search.of_one(self.prescription, self.trial)
+        if self.patched is not None:
+            named = replace(self.patched, id=f"{self.patched.id}-patch")
+            return search.of_files(named, Applying(files=self.files))
+        return search.best_of_suggestions()
+
+
+def _task(examined: Examined, bundle: Bundle, options: VerifyOptions) -> _Task:
+    if options.prescription is not None:
+        return _Task(*prescription_of(options.prescription))
+    if options.patch:
+        return _patched(examined, bundle)
+    return _Task()
+
+
+def _rendering_of(
+    verification: Verification, sources: tuple[str, ...], trial: Trial | None
+) -> Rendering | None:
+    """Return the best prescription in all forms; ``trial`` is that of a file, as it was run."""
+    if verification.best is None:
+        return None
+    prescription = replace(verification.best.prescription, status=Status.VERIFIED)
+    rendering = render(prescription, features_of(_torch_of(verification)), sources)
+    if trial is None:
+        return rendering
+    return replace(rendering, environment=Environment(trial.environment))
+
+
+def _torch_of(verification: Verification) -> str:
+    return verification.baseline.facts.torch_version or _UNKNOWN_TORCH
 
 
 TRIALS = "trials"
@@ -441,11 +470,9 @@ def _look(finished: Finished) -> Looked:
     return Looked(examined.diagnosis, facts, read_calls(finished.bundle))
 
 
-def _shown_of(
-    verification: Verification, torch: str, patched: Prescription | None
-) -> ShownInBundle:
+def _shown_of(verification: Verification, patched: Prescription | None) -> ShownInBundle:
     """Return what `suggest` is to know; ``patched`` is the prescription whose patch was run."""
-    best = verification.best
+    torch, best = _torch_of(verification), verification.best
     if patched is not None:
         (run,) = (shown_by(each, verification.baseline) for each in verification.trials)
         return ShownInBundle(torch, patches=(replace(run, prescription=patched),))
@@ -456,8 +483,8 @@ def _shown_of(
     )
 
 
-def _patched(examined: Examined, bundle: Bundle) -> tuple[Prescription, Applying]:
-    """Return the prescription that `suggest --format patch` writes, and the files it changes."""
+def _patched(examined: Examined, bundle: Bundle) -> _Task:
+    """Return the check of the prescription that `suggest --format patch` writes."""
     document = suggest(examined, shown=read_shown(bundle.path))
     marking = [each for each in document.renderings if each.prescription.marks]
     if not marking:
@@ -473,9 +500,8 @@ def _patched(examined: Examined, bundle: Bundle) -> tuple[Prescription, Applying
             slug="nothing-patched",
             hint="`recompile-doctor suggest --format patch` says why.",
         )
-    return marking[0].prescription, Applying(
-        files=tuple((each.path, each.after) for each in patch.files)
-    )
+    files = tuple((each.path, each.after) for each in patch.files)
+    return _Task(patched=marking[0].prescription, files=files)
 
 
 _UNKNOWN_TORCH = f"{NEWEST_MEASURED[0]}.{NEWEST_MEASURED[1]}"
