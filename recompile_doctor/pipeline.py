@@ -151,6 +151,7 @@ def examine_bundle(bundle: Bundle, *, pages: Path | None = None) -> Examined:
         subject=_shown(bundle.path),
         is_latest=is_latest(bundle),
         source=SourceKind.BUNDLE,
+        can_rerun=bool(manifest.logging) and not manifest.command_cut,
         torch_version=manifest.torch_version,
         run_seconds=manifest.wall_seconds,
         notices=tuple(_bundle_notices(bundle, run, calls)),
