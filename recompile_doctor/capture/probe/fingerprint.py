@@ -110,8 +110,12 @@ class Fingerprints:
     def _registered(self, value: Any) -> Iterator[tuple[str, Any]] | None:
         """Return the members of a class that is registered as a container with torch."""
         pytree: Any = sys.modules.get("torch.utils._pytree")
-        node = getattr(pytree, "SUPPORTED_NODES", {}).get(type(value))
-        if node is None or isinstance(value, self._torch.Tensor):
+        if isinstance(value, self._torch.Tensor):
+            return None
+        # Not looked up: a metaclass of the user may have a __hash__.
+        nodes = getattr(pytree, "SUPPORTED_NODES", {}).copy().items()
+        node = next((node for kind, node in nodes if kind is type(value)), None)
+        if node is None:
             return None
         try:
             children = list(node.flatten_fn(value)[0])

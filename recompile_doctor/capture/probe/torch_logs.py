@@ -290,7 +290,7 @@ class _QuietTrace:
         if self._path is None or getattr(self._handler, "_pid", None) not in (None, os.getpid()):
             return  # the second: since 2.15 a forked process has a file of its own
         # Better the same file: strings that torch has numbered are spelled out there only.
-        again = open(self._path, "a", encoding=stream.encoding)  # noqa: SIM115, PTH123
+        again: Any = open(self._path, "a", encoding="utf-8")  # noqa: SIM115, PTH123
         if stream_identity(again) == self._identity:
             self._stream = self._handler.stream = again
         else:
