@@ -49,7 +49,10 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class TensorLeaf:
-    """One tensor: ``numbers`` is None where its values could not be read, and ``why`` says why."""
+    """One tensor: ``numbers`` is None where its values could not be read, and ``why`` says why.
+
+    ``changed`` tells of an argument, or of what lives on one, that the call put or changed it.
+    """
 
     path: str
     dtype: str
@@ -58,14 +61,19 @@ class TensorLeaf:
     numbers: Numbers | None
     why: str = ""
     grad: "TensorLeaf | None" = None
+    changed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PlainLeaf:
-    """One value that is no tensor, as text: a number, a string, or the name of its type."""
+    """One value that is no tensor, as text: a number, a string, or the name of its type.
+
+    ``opaque`` tells that nothing but the type is known: what the object holds are no leaves.
+    """
 
     path: str
     text: str
+    opaque: bool = False
 
 
 Leaf: TypeAlias = TensorLeaf | PlainLeaf
@@ -83,13 +91,15 @@ class CallKey(NamedTuple):
 class RecordedCall:
     """What a call gave: its result, or what it raised, and the tensors it was given, afterwards.
 
-    ``random`` tells that it drew random numbers from a default generator of torch.
+    ``random`` tells that it drew random numbers from a default generator of torch, ``cut`` that it
+    gave more than was recorded.
     """
 
     raised: str | None
     outputs: tuple[Leaf, ...]
     arguments: tuple[Leaf, ...]
     random: bool = False
+    cut: bool = False
 
     @property
     def raised_type(self) -> str | None:
@@ -171,7 +181,7 @@ class OutputsReader:
         arguments = _leaves(call.arguments)
         if outputs is None or arguments is None:
             return None
-        return RecordedCall(call.raised, outputs, arguments, call.random)
+        return RecordedCall(call.raised, outputs, arguments, call.random, call.cut)
 
     def parameters(self) -> dict[ParameterKey, RecordedParameter | None]:
         """Return the parameters in their order; None for one whose values are not understood."""
@@ -255,6 +265,8 @@ class _LeafRecord(msgspec.Struct, gc=False):
     integer: int | None = msgspec.field(default=None, name="int")
     value: str | None = None
     type: str | None = None
+    members: bool = False
+    changed: bool = False
 
 
 class _CallRecord(msgspec.Struct, gc=False):
@@ -264,6 +276,7 @@ class _CallRecord(msgspec.Struct, gc=False):
     outputs: tuple[_LeafRecord, ...] | None = None
     arguments: tuple[_LeafRecord, ...] = ()
     random: bool = False
+    cut: bool = False
 
 
 class _ParameterRecord(msgspec.Struct, gc=False):
@@ -375,7 +388,7 @@ def _leaf(record: _LeafRecord) -> Leaf | None:
     if record.value is not None:
         return PlainLeaf(record.path, record.value)
     if record.type is not None:
-        return PlainLeaf(record.path, f"a {record.type}")
+        return PlainLeaf(record.path, f"a {record.type}", opaque=not record.members)
     return None
 
 
@@ -392,6 +405,7 @@ def _tensor(record: _LeafRecord) -> TensorLeaf:
         numbers,
         "" if numbers is not None else record.why or "its numbers are incomplete",
         grad,
+        record.changed,
     )
 
 

@@ -10,6 +10,7 @@ from recompile_doctor.capture.outputs import (
     Leaf,
     OutputsReader,
     ParameterKey,
+    PlainLeaf,
     ProcessOutputs,
     RecordedCall,
     TensorLeaf,
@@ -151,6 +152,8 @@ class _Processes:
         # draw others than another graph does, and all that comes later can follow from them.
         self.random = False
         self.diverged = False
+        # Whether calls of a function gave anything that shows what was computed.
+        self.shows: dict[int, bool] = {}
 
     def compare(self) -> None:
         """Compare calls in the order of the first run, then their numbers, then parameters."""
@@ -163,6 +166,7 @@ class _Processes:
                     matched += 1
             self._compare_counts()
             self._compare_parameters(old, new)
+        self._note_what_shows_nothing()
         alone = max(len(self.before.calls), len(self.after.calls)) - matched
         if alone:
             words = f"{self.prefix}{count_of(alone, 'call')} without a counterpart in the other run"
@@ -189,6 +193,7 @@ class _Processes:
             return
         self.comparison.calls += 1
         self.random = self.random or old.random or new.random
+        self._note_what_is_open(key.function, old, new)
         worst = self.worst[key.function]
         for subject, difference, share in self._differences(old, new):
             if difference is None:
@@ -204,6 +209,37 @@ class _Processes:
                 if self._note(key.function, difference, words):
                     worst = max(worst, share)
         self.worst[key.function] = worst
+
+    def _note_what_is_open(self, function: int, old: RecordedCall, new: RecordedCall) -> None:
+        """Note what a call gave that its record does not say."""
+        if old.raised is not None or new.raised is not None:
+            return
+        name = self._called(function)
+        if old.cut or new.cut:
+            self._note_gap(f"{name} gives more values than are compared")
+        opaque = _opaque(old)
+        for path, text in _opaque(new).items():
+            if opaque.get(path) == text:
+                kind = text.removeprefix("a ")
+                self._note_gap(f"{name} returns an object of {kind}, whose content is not compared")
+        shows = any(map(_is_number, old.outputs)) or any(map(_is_changed, old.arguments))
+        # An opaque result is open already.
+        self.shows[function] = self.shows.get(function, False) or shows or bool(opaque)
+
+    def _note_what_shows_nothing(self) -> None:
+        """Note the functions whose results go where nothing of them was recorded."""
+        if self.comparison.parameters:
+            return
+        for function, shows in self.shows.items():
+            if not shows:
+                self._note_gap(
+                    f"{self._called(function)} returns no tensor: what it changes elsewhere is not "
+                    "compared"
+                )
+
+    def _note_gap(self, words: str) -> None:
+        if words not in self.comparison.gaps:
+            self.comparison.gaps.append(words)
 
     def _note(self, function: int, difference: LeafDifference, words: str) -> bool:
         """Note a difference of a function, and return whether it may be grown rounding."""
@@ -259,7 +295,7 @@ class _Processes:
     ) -> Iterator[tuple[str, LeafDifference | None, float]]:
         left = {leaf.path: leaf for leaf in news}
         for leaf in olds:
-            subject = f"{noun} {leaf.path} " if leaf.path else f"the {noun} "
+            subject = _subject(noun, leaf.path)
             other = left.pop(leaf.path, None)
             if other is None:
                 yield subject, LeafDifference(Kind.STRUCTURE, "is not there any more"), 0.0
@@ -268,10 +304,9 @@ class _Processes:
             if isinstance(leaf, TensorLeaf) and isinstance(other, TensorLeaf):
                 grads = self._compare_gradients(leaf.grad, other.grad, least)
                 if grads is not None:
-                    yield (f"the gradient of {noun} {leaf.path} ", *grads)
+                    yield (f"the gradient of {subject}", *grads)
         for path in left:
-            subject = f"{noun} {path} " if path else f"the {noun} "
-            yield subject, LeafDifference(Kind.STRUCTURE, "was not there before"), 0.0
+            yield _subject(noun, path), LeafDifference(Kind.STRUCTURE, "was not there before"), 0.0
 
     def _compare_gradients(
         self, old: Leaf | None, new: Leaf | None, least: Tolerance = EXACT
@@ -399,6 +434,34 @@ def _threads(process: ProcessOutputs) -> dict[int, list[int]]:
     for key in process.calls:
         threads[key.function].add(key.thread)
     return {function: sorted(numbers) for function, numbers in threads.items()}
+
+
+def _subject(noun: str, path: str) -> str:
+    if path.startswith("self."):  # what a call leaves on the object of its method
+        noun = "attribute"
+    return f"{noun} {path} " if path else f"the {noun} "
+
+
+def _opaque(call: RecordedCall) -> dict[str, str]:
+    """Return the results of which no more than their type is known, by their place."""
+    return {
+        leaf.path: leaf.text for leaf in call.outputs if isinstance(leaf, PlainLeaf) and leaf.opaque
+    }
+
+
+def _is_number(leaf: Leaf) -> bool:
+    """Return whether a value is one that is computed: a tensor or a number."""
+    if isinstance(leaf, TensorLeaf) or leaf.text in ("True", "False"):
+        return True
+    try:
+        float(leaf.text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_changed(leaf: Leaf) -> bool:
+    return isinstance(leaf, TensorLeaf) and (leaf.changed or leaf.grad is not None)
 
 
 def _may_have_grown(difference: LeafDifference, worst: float) -> bool:

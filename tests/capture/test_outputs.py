@@ -75,7 +75,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert isinstance(argument, TensorLeaf) and argument.numbers and argument.grad
     assert argument.numbers.exact == 3
     assert flag.outputs == (PlainLeaf("", "True"),)
-    assert array.outputs == (PlainLeaf("", "a numpy.ndarray"),)
+    assert array.outputs == (PlainLeaf("", "a numpy.ndarray", opaque=True),)
     weight = parameters[ParameterKey("Model", 0, "weight")]
     bias = parameters[ParameterKey("Model", 0, "bias")]
     assert weight and weight.grad and bias and bias.grad is None

@@ -397,7 +397,10 @@ def test_outputs_are_fingerprinted(tmp_path: Path) -> None:
     assert ran.outputs[0]["format"] == 1
     (call,) = ran.results("f")
     outputs = {each["path"]: each for each in call["outputs"]}
-    assert list(outputs) == ["['a'][0]", "['a'][1][0]", "['p'].a", "['p'].b.t", "['n']", "['s']"]
+    assert list(outputs) == [
+        "['a'][0]", "['a'][1][0]", "['p'].a", "['p'].b", "['p'].b.t", "['n']", "['s']"
+    ]  # fmt: skip
+    assert outputs["['p'].b"] == {"path": "['p'].b", "type": "__main__.Box", "members": True}
     assert outputs["['a'][0]"]["sum"] == 36.0
     assert outputs["['a'][1][0]"]["exact"] == 4
     assert outputs["['p'].b.t"]["sample"][:4] == [0.0, 1.0, 0.0, 2.0]
@@ -521,3 +524,173 @@ def test_the_rank_that_a_program_gives_itself_is_known(tmp_path: Path) -> None:
     assert ran.calls["rank"] == {"RANK": "0"}
     assert ran.outputs[0]["rank"] == {"RANK": "0"}
     assert ran.notes == ""
+
+
+HIDING = (
+    PRELUDE
+    + """
+import collections, dataclasses, enum, logging
+import numpy
+class Rude:
+    def __init__(self, **held):
+        self.__dict__.update(held)
+    def __getattr__(self, name):
+        raise RuntimeError("no")
+    __repr__ = __eq__ = __hash__ = __str__ = __len__ = __getattr__
+    bad = property(__getattr__)
+class Slots:
+    __slots__ = ("t", "unset")
+    def __init__(self, t):
+        self.t = t
+Sized = dataclasses.make_dataclass("Sized", [("t", object)], slots=True)
+Color = enum.Enum("Color", "RED")
+class Output(collections.OrderedDict):
+    pass
+output = Output(logits=x)
+output.logits, output.more = x, x + 1
+around = Rude(t=x)
+around.me = [around]
+@comp
+def give(key):
+    return values[key]
+values = {
+    "object": Rude(t=x, inner=Rude(n=1)), "around": around, "slots": Slots(x), "sized": Sized(x),
+    "output": output, "keys": {(1, "a"): x, Color.RED: 2, Rude: 3}, "array": numpy.arange(3.0)[::-1],
+    "number": numpy.float32(1.5), "dtype": torch.float16, "enum": Color.RED, "set": {"b", 1, "a"},
+    "slice": slice(1, None), "long": "a" * 100, "complex": 1 + 2j, "function": give.__wrapped__,
+    "closure": lambda: x, "generator": (each for each in ()), "logger": logging.getLogger("a"),
+    "module": torch.nn.Linear(1, 1), "partial": functools.partial(print), "raw": collections.deque(),
+    "none": None,
+}
+values["closure"] = (lambda y: lambda: y)(x)
+with torch.compiler.set_stance("force_eager"):
+    for key in values:
+        give(key)
+class Inner(torch.nn.Module):
+    def forward(self, x):
+        self.last = [x * 3]
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight, self.same = torch.nn.Parameter(torch.ones(4)), [self.parameters, {}]
+        self.register_buffer("steps", torch.zeros(()))
+        self.register_buffer("fixed", torch.ones(2))
+        self.inner, self.cache = Inner(), {}
+    def forward(self, x):
+        self.steps += 1
+        self.inner(x)
+        self.cache = {"k": x * self.weight}
+    @torch.compile(backend="eager")
+    def method(self, x):
+        self.cache = x * 2
+class Trainer:
+    def __init__(self):
+        self.model = Inner()
+        self.optimizer = torch.optim.SGD([torch.nn.Parameter(x.clone())], lr=0.1)
+        self.log = [x] * 60
+    def step(self, x):
+        self.log.append(x + 1)
+    __call__ = step
+model, trainer = Model(), Trainer()
+comp(model)(x)
+model.method(x)
+comp(trainer.step)(x)
+comp(trainer)(x)
+@comp
+def fill(into, store, x):
+    into.copy_(x)
+    store.held = x + 1
+store = Rude(held=x)
+fill(torch.zeros(2, 4), store, x)
+many = comp(lambda: [0] * 10_001)
+with torch.compiler.set_stance("force_eager"):
+    many()
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def hiding(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    ran = run(tmp_path_factory.mktemp("hiding"), HIDING, fingerprints=True)
+    assert (ran.exit_code, ran.notes, ran.stderr) == (0, "", "")
+    return ran
+
+
+def test_what_an_object_holds_is_fingerprinted(hiding: Ran) -> None:
+    """Without running its code; where it may hold more than can be read, only its type stands."""
+    spelled = [
+        {each["path"]: _spelled(each) for each in call["outputs"]}
+        for call in hiding.results("give")
+    ]
+    keys = [row["arguments"][0]["value"].strip("'") for row in hiding.function("give")["rows"]]
+    found = dict(zip(keys, spelled, strict=True))
+    around = "+__main__.Rude"
+    assert found["object"] == {"": around, ".t": 28.0, ".inner": around, ".inner.n": 1}
+    assert found["around"] == {"": around, ".t": 28.0, ".me[0]": around}
+    assert found["slots"] == {"": "+__main__.Slots", ".t": 28.0}
+    assert found["sized"][".t"] == 28.0
+    assert found["output"] == {"['logits']": 28.0, ".more": 36.0}
+    assert found["keys"] == {
+        "[(1, 'a')]": 28.0,
+        "[__main__.Color.RED]": 2,
+        "[class __main__.Rude]": 3,
+    }
+    assert found["array"] == {"": 3.0}
+    assert found["complex"] == {".real": "1.0", ".imag": "2.0"}
+    texts = {
+        "number": "1.5",
+        "dtype": "torch.float16",
+        "enum": "__main__.Color.RED",
+        "set": "{'a', 'b', 1}",
+        "slice": "slice(1, None, None)",
+        "function": "function '__main__'.give",
+        "none": "None",
+    }
+    assert {key: found[key][""] for key in texts} == texts
+    assert found["long"][""].startswith("'aaa") and len(found["long"][""]) <= 80
+    opaque = {
+        "closure": "builtins.function",
+        "generator": "builtins.generator",
+        "logger": "logging.Logger",
+        "module": "torch.nn.modules.linear.Linear",
+        "partial": "functools.partial",
+    }
+    assert {key: found[key] for key in opaque} == {key: {"": f"?{opaque[key]}"} for key in opaque}
+    assert found["raw"] == {}
+    (many,) = hiding.results("<lambda>")
+    assert (len(many["outputs"]), many["cut"]) == (10_000, True)
+
+
+def _spelled(leaf: Record) -> object:
+    """Return what a leaf says: `+` before a type whose members follow, `?` before any other."""
+    if "type" in leaf:
+        return ("+" if leaf.get("members") else "?") + leaf["type"]
+    return next(leaf[key] for key in ("sum", "int", "value") if key in leaf)
+
+
+def test_what_a_call_leaves_on_its_objects_is_fingerprinted(hiding: Ran) -> None:
+    """Attributes and buffers, not parameters, and whether the call put or changed them."""
+
+    def left(name: str, number: int = 0) -> dict[str, tuple[float, bool]]:
+        call = hiding.results(name)[number]
+        return {
+            each["path"]: (each["sum"], each.get("changed", False)) for each in call["arguments"]
+        }
+
+    argument = {"L['x']": (28.0, False)}
+    assert left("Model.forward") == argument | {
+        "self.cache['k']": (28.0, True),
+        "self.steps": (1.0, True),
+        "self.fixed": (2.0, False),
+        "self.inner.last[0]": (84.0, True),
+    }
+    method = left("Model.method")
+    assert method["self.cache"] == (56.0, True)
+    assert method["self.steps"] == (1.0, False)
+    logged = {f"self.log[{number}]": (28.0, False) for number in range(11, 60)}
+    assert left("Trainer.step") == argument | logged | {"self.log[60]": (36.0, True)}
+    assert left("step")["self.log[61]"] == (36.0, True), "an object that is called"
+    assert left("fill") == argument | {
+        "L['into']": (28.0, True),
+        "L['store'].held": (36.0, True),
+    }

@@ -113,6 +113,48 @@ def test_a_graph_that_is_wrong_for_one_row_is_refused(tmp_path: Path) -> None:
     )
 
 
+HIDING = """
+import torch
+from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+class Result:
+    def __init__(self, value):
+        self.value = value
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        value = torch.tanh(x * 2)
+        if guard_or_false(x.shape[0] == 1):
+            value = value[0] * 10
+        LEAVE
+
+torch.manual_seed(0)
+model = Model()
+compiled = torch.compile(model, backend="eager")
+for n in (4, 1, 7, 1, 3):
+    compiled(torch.randn(n, 5))
+"""
+
+
+@pytest.mark.parametrize(
+    ("leave", "words"),
+    [
+        ("self.cache = value", "attribute self.cache has shape (1, 5), before (5,)"),
+        ("return Result(value)", "output .value has shape (1, 5), before (5,)"),
+    ],
+)
+def test_a_result_that_is_no_tensor_does_not_hide_a_wrong_graph(
+    tmp_path: Path, leave: str, words: str
+) -> None:
+    """Kept on the module, or within an object of a class that torch does not know."""
+    captured(tmp_path, HIDING.replace("LEAVE", leave))
+    found = verified(tmp_path, "--max-trials", "1", "--baseline-runs", "1")
+    (trial,) = found["trials"]
+    assert (trial["verdict"], trial["outputs"]) == ("broke the program", "different")
+    assert words in trial["outputs_reason"]
+    assert found["best"] is None
+
+
 VARYING = """
 import torch
 

@@ -542,3 +542,83 @@ def test_any_damage_to_a_file_gives_an_answer(data: st.DataObject) -> None:
         compare_outputs(before, damaged)
         compare_outputs(damaged, before)
         judge_outputs([before, damaged], truncated)
+
+
+# Results that are not returned as tensors.
+
+NOTHING = {"path": "", "value": "None"}
+
+
+def opaque(kind: str = "m.Class", *, members: bool = False) -> Record:
+    return {"path": "", "type": kind, **({"members": True} if members else {})}
+
+
+def test_an_object_whose_content_is_unknown_leaves_it_open() -> None:
+    """What it holds beside is compared; another type is a difference."""
+
+    def run(*outputs: Record) -> Recorded:
+        return Recorded().call(*outputs).call(*outputs).end()
+
+    result = compared(run(opaque()), run(opaque()))
+    assert (result.sameness, result.reason) == (
+        UNKNOWN,
+        "forward returns an object of m.Class, whose content is not compared",
+    )
+    one, two = run(opaque(), tensor([1.0], ".t")), run(opaque(), tensor([2.0], ".t"))
+    assert compared(one, one).sameness is UNKNOWN
+    assert compared(one, two).sameness is DIFFERENT
+    assert compared(run(opaque()), run(opaque("m.Other"))).sameness is DIFFERENT
+
+
+def test_an_object_whose_members_are_compared_is_known() -> None:
+    run = Recorded().call(opaque(members=True), tensor([1.0], ".t")).end()
+    other = Recorded().call(opaque(members=True), tensor([2.0], ".t")).end()
+    assert compared(run, run).sameness is SAME
+    assert compared(run, other).reason == "forward, call 1 of 1: output .t is 2, before 1"
+
+
+def test_a_function_that_shows_nothing_of_its_work_leaves_it_open() -> None:
+    """It may keep its result in a global list."""
+    unchanged = [tensor([1.0], "L['x']"), tensor([1.0], "self.scale")]
+    words = "returns no tensor: what it changes elsewhere is not compared"
+    for outputs in ([NOTHING], [{"path": "", "value": "'done'"}], []):
+        run = Recorded().call(*outputs, arguments=unchanged).end()
+        result = compared(run, run)
+        assert (result.sameness, result.reason) == (UNKNOWN, f"forward {words}")
+    other = Recorded().call(tensor([1.0])).call(NOTHING, function="step").end()
+    assert compared(other, other).reason == f"step {words}"
+
+
+@pytest.mark.parametrize("path", ["L['x']", "self.cache"])
+def test_what_a_call_changed_in_place_shows_its_work(path: str) -> None:
+    """As a number does that it returns, and the parameters that a training step leaves."""
+
+    def run(value: float) -> Recorded:
+        changed = {**tensor([value], path), "changed": True}
+        # A first call that leaves nothing is no reason to doubt the others.
+        return Recorded().call(NOTHING).call(NOTHING, arguments=[changed]).end()
+
+    noun = "attribute" if path.startswith("self.") else "argument"
+    assert compared(run(1.0), run(1.0)).sameness is SAME
+    result = compared(run(1.0), run(2.0))
+    assert result.reason == f"forward, call 2 of 2: {noun} {path} is 2, before 1"
+
+
+def test_a_step_that_returns_nothing_is_known_by_its_numbers_or_parameters() -> None:
+    for value in ({"path": "", "int": 3}, {"path": "", "value": "True"}):
+        run = Recorded().call(value).end()
+        assert compared(run, run).sameness is SAME
+    run = Recorded().call(NOTHING).parameters(parameter("weight", [1.0])).end()
+    assert compared(run, run).sameness is SAME
+    raising = Recorded().call(raised="ValueError: a").end()
+    assert compared(raising, raising).sameness is SAME
+
+
+def test_more_values_than_are_recorded_leave_it_open() -> None:
+    run = Recorded().call(tensor([1.0])).end()
+    run.lines[2]["cut"] = True
+    result = compared(run, run)
+    assert (result.sameness, result.reason) == (
+        UNKNOWN,
+        "forward gives more values than are compared",
+    )

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
 from .arguments import members, short, type_name
 from .foreign import is_from_signal_handler
+from .objects import attributes, held_by, items_of, text_of
 
 _BLOCK = 1_000_000
 _SAMPLE = 64
@@ -22,6 +23,18 @@ _DEEPEST = 20
 _MOST_LEAVES = 10_000
 _LARGEST = 1 << 63
 _LARGEST_FLOAT = sys.float_info.max
+_SIMPLE = (bool, int, float, str, type(None))
+
+
+class _Walk:
+    """How many leaves a walk may still yield, and the objects that it has been to.
+
+    They are held, so that no other object gets the identity of one.
+    """
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.objects: dict[int, Any] = {}
 
 
 class Fingerprints:
@@ -58,30 +71,51 @@ class Fingerprints:
             len(one) == len(other) and self._torch.equal(one[0], other[0]) and one[1:] == other[1:]
         )
 
-    def leaves(self, value: Any) -> list[dict[str, Any]]:
-        """Return the leaves of a result in the order of its containers; within ``quiet``."""
-        return [self.leaf(path, leaf) for path, leaf in self.walk(value)]
+    def leaves(self, value: Any) -> tuple[list[dict[str, Any]], bool]:
+        """Return the leaves of a result in order, and whether these are all; within ``quiet``.
 
-    def walk(self, value: Any) -> Iterator[tuple[str, Any]]:
-        """Yield the leaves of a result with their paths."""
-        budget = [_MOST_LEAVES]
-        yield from self._walk("", value, _DEEPEST, budget)
+        An object of an ordinary class is a leaf with its type, and what it holds are leaves too.
+        """
+        walk = _Walk(_MOST_LEAVES)
+        found = [
+            {"path": path, "type": type_name(type(leaf)), "members": True}
+            if walked
+            else self.leaf(path, leaf)
+            for path, leaf, walked in self._walk("", value, _DEEPEST, walk)
+        ]
+        return found, walk.left > 0
 
     def _walk(
-        self, path: str, value: Any, depth: int, budget: list[int]
-    ) -> Iterator[tuple[str, Any]]:
-        below = members(value) if depth else None
-        if below is None and depth:
-            below = self._inner(value) or self._registered(value)
-        if below is None:
-            if budget[0] > 0:
-                budget[0] -= 1
-                yield path, value
+        self, path: str, value: Any, depth: int, walk: _Walk
+    ) -> Iterator[tuple[str, Any, bool]]:
+        """Yield each leaf, its path, and whether what it holds has its own leaves."""
+        if walk.left <= 0:
             return
-        for suffix, member in below:
-            if budget[0] <= 0:
-                return
-            yield from self._walk(path + suffix, member, depth - 1, budget)
+        below = self._below(value) if depth else None
+        held = attributes(value) if below is None and depth else None
+        if below is None and held is None and depth:
+            below = members(value)  # a dataclass of Python or torch
+        if below is None:
+            walk.left -= 1
+            yield path, value, held is not None
+        if held is not None:
+            if id(value) in walk.objects:
+                return  # the same object, at another place or within itself
+            walk.objects[id(value)] = value
+        for suffix, member in below or held or ():
+            yield from self._walk(path + suffix, member, depth - 1, walk)
+
+    def _below(self, value: Any) -> Iterable[tuple[str, Any]] | None:
+        """Return the members of a container, or None for anything else."""
+        kind = type(value)
+        if kind in _SIMPLE:
+            return None
+        if kind is complex:
+            return ((".real", value.real), (".imag", value.imag))
+        if issubclass(kind, (dict, list, tuple)):
+            found = items_of(value) if issubclass(kind, dict) else members(value) or ()
+            return found if kind in (dict, list, tuple) else _with_attributes(value, found)
+        return self._inner(value) or self._registered(value)
 
     def _inner(self, value: Any) -> Iterator[tuple[str, Any]] | None:
         """Return the tensors that a tensor subclass is made of, or None for anything else."""
@@ -130,11 +164,36 @@ class Fingerprints:
         kind = type(value)
         if kind is int and -_LARGEST <= value < _LARGEST:
             return {"path": path, "int": value}
-        if kind in (bool, float, str, type(None)):
+        if kind in (bool, float, type(None)):
             return {"path": path, "value": short(value)}
         if isinstance(value, self._torch.Tensor):
             return self.tensor(path, value)
-        return {"path": path, "type": type_name(kind)}
+        try:
+            text = text_of(value)
+            if text is not None:
+                return {"path": path, "value": text}
+            array = self._of_numpy(path, value)
+        except Exception:  # noqa: BLE001 - then it is not known
+            array = None
+        return array or {"path": path, "type": type_name(kind)}
+
+    def _of_numpy(self, path: str, value: Any) -> dict[str, Any] | None:
+        """Return the leaf of an array or a number of numpy."""
+        numpy: Any = sys.modules.get("numpy")
+        kind = type(value)
+        if numpy is None or not issubclass(kind, (numpy.ndarray, numpy.generic)):
+            return None
+        if issubclass(kind, numpy.generic):
+            number = numpy.generic.item(value)
+            return None if type(number) is kind else self.leaf(path, number)
+        array = numpy.ndarray.view(value, numpy.ndarray)
+        if array.dtype.kind in "SU":
+            return {"path": path, "value": text_of(repr(array.tolist()))}
+        if array.dtype.kind in "mM":  # times
+            array = array.view(numpy.int64)
+        # Torch warns of memory that is not to be written to, and knows no negative strides.
+        leaf = self.tensor(path, self._torch.from_numpy(array.copy()))
+        return leaf if "numel" in leaf else None
 
     def tensor(self, path: str, value: Any) -> dict[str, Any]:
         """Return the leaf of a tensor; to be called within ``quiet``."""
@@ -241,6 +300,17 @@ class Fingerprints:
         chosen = values[numbers * total // _SAMPLE - start]
         result: list[float] = torch.cat((stats, chosen)).tolist()
         return result, count
+
+
+def _with_attributes(value: Any, found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Yield the members of a container of the user's own class, then what else it holds."""
+    known = set()
+    for suffix, member in found:
+        known.add(id(member))
+        yield suffix, member
+    for suffix, member in held_by(value):
+        if id(member) not in known:  # transformers' ModelOutput holds each twice
+            yield suffix, member
 
 
 def _of_few(elements: list[Any], *, exact: bool) -> dict[str, Any]:

@@ -12,18 +12,36 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from types import FunctionType, MethodType
-from typing import Any
+from typing import Any, NamedTuple
 
-from .arguments import Parameters, leaves
+from .arguments import Parameters
 from .callables import Description, bound_module
 from .fingerprint import Fingerprints
 from .foreign import is_from_signal_handler
 from .own_file import OwnFile
+from .reached import Reached, modules_below
 
 MOST_CALLS = 20_000
 _MOST_MODULES = 5_000  # with their submodules
-_DEPTH = 8
-_MOST_ARGUMENTS = 1_000
+_UNNAMED = Parameters((), "args", "kwargs")
+
+
+class _Before(NamedTuple):
+    """What is known of the time before a call: the state of the random generators among it.
+
+    ``versions`` has the tensors that the call can change, by identity: torch counts the changes in
+    place. ``owner`` is what the compiled method is bound to.
+    """
+
+    owner: Any
+    versions: dict[int, int | None]
+    random_state: Any
+
+
+class _Thread(threading.local):
+    """What ``look_for_modules`` saw last in this thread; taken at once by ``random_state``."""
+
+    before: _Before | None = None
 
 
 class Outputs:
@@ -37,6 +55,7 @@ class Outputs:
         self._note = note
         self._prints = Fingerprints(torch)
         self._modules = _Modules(torch, self._write_parameters)
+        self._thread = _Thread()
         self.reset()
 
     def reset(self) -> None:
@@ -49,17 +68,32 @@ class Outputs:
         self._skipped = 0
 
     def look_for_modules(self, inner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Observe the modules that a call can reach: bound, given, enclosed, or named globally."""
-        self._modules.add(bound_module(inner))
+        """Observe the modules that a call can reach: bound, given, enclosed, or named globally.
+
+        What the call can change in place is remembered for ``random_state``.
+        """
+        module = bound_module(inner)
+        self._modules.add(module)
         for value in (*args, *kwargs.values()):
             self._modules.add(value)
-        for value in _reached(inner.__dict__["_torchdynamo_orig_callable"]):
+        target = inner.__dict__["_torchdynamo_orig_callable"]
+        for value in _reached(target):
             self._modules.add(value)
+        owner = module if module is not None else _owner(target)
+        with self._prints.quiet():
+            reached = Reached(self._torch).iter_tensors(owner, args, kwargs, _UNNAMED)
+            versions = {id(value): self._version(value) for _, value in reached}
+        self._thread.before = _Before(owner, versions, None)
 
     def random_state(self) -> Any:
-        """Return the state of the random generators, for ``write_call`` after the call."""
+        """Return what ``write_call`` has to know of the time before the call.
+
+        That is the state of the random generators, and what ``look_for_modules`` saw.
+        """
+        before = self._thread.before or _Before(None, {}, None)
+        self._thread.before = None
         with self._prints.quiet():
-            return self._prints.random_state()
+            return before._replace(random_state=self._prints.random_state())
 
     def write_call(
         self,
@@ -69,12 +103,12 @@ class Outputs:
         result: Any,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        random_state: Any,
+        before: Any,
     ) -> None:
         """Write one call: ``place`` is its index, thread and fate.
 
-        ``random_state`` is that before the call: a graph that draws random numbers may draw others
-        than another graph does.
+        ``before`` is from ``random_state``: a graph that draws random numbers may draw others than
+        another graph does.
         """
         if self._failed:
             return
@@ -84,9 +118,15 @@ class Outputs:
         self._calls += 1
         with self._prints.quiet():
             now = self._prints.random_state()
-            place["random"] = not self._prints.is_same_state(random_state, now)
-            outputs = [] if place["raised"] is not None else self._prints.leaves(result)
-            arguments = list(self._arguments(args, kwargs, function.parameters))
+            place["random"] = not self._prints.is_same_state(before.random_state, now)
+            outputs: list[dict[str, Any]] = []
+            whole = True
+            if place["raised"] is None:
+                outputs, whole = self._prints.leaves(result)
+            reached = Reached(self._torch)
+            arguments = list(self._arguments(reached, before, args, kwargs, function.parameters))
+            if not (whole and reached.whole):
+                place["cut"] = True
         with self._lock:
             if number not in self._announced:
                 self._announced.add(number)
@@ -110,17 +150,30 @@ class Outputs:
         self._write({**end, "unwatched": unwatched} if unwatched else end)
 
     def _arguments(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], names: Parameters
+        self,
+        reached: Reached,
+        before: _Before,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        names: Parameters,
     ) -> Iterator[dict[str, Any]]:
-        tensor = self._torch.Tensor
-        found = leaves(args, kwargs, names, depth=_DEPTH, most=_MOST_ARGUMENTS)
-        for source, value in found:
-            if isinstance(value, tensor):
-                leaf = self._prints.tensor(source, value)
-                gradient = self._gradient(value)
-                if gradient is not None:
-                    leaf["grad"] = self._prints.tensor(f"{source}.grad", gradient)
-                yield leaf
+        for source, value in reached.iter_tensors(before.owner, args, kwargs, names):
+            leaf = self._prints.tensor(source, value)
+            gradient = self._gradient(value)
+            if gradient is not None:
+                leaf["grad"] = self._prints.tensor(f"{source}.grad", gradient)
+            version = self._version(value)
+            if id(value) not in before.versions or version != before.versions[id(value)]:
+                leaf["changed"] = True
+            yield leaf
+
+    def _version(self, value: Any) -> int | None:
+        """Return how often a tensor was changed in place, or None where torch does not count."""
+        try:
+            version = self._torch.Tensor._version.__get__(value)
+        except Exception:  # noqa: BLE001 - an inference tensor, an odd subclass
+            return None
+        return version if type(version) is int else None
 
     def _gradient(self, value: Any) -> Any:
         tensor = self._torch.Tensor
@@ -208,7 +261,7 @@ class _Modules:
         number = self._roots
         self._roots += 1
         root = type(module).__qualname__
-        for prefix, each in _below("", module, set()):
+        for prefix, each in modules_below("", module):
             if id(each) not in self._known and len(self._known) < _MOST_MODULES:
                 self._observe(each, root, number, prefix)
 
@@ -237,14 +290,14 @@ class _Modules:
             finalizer()
 
 
-def _below(prefix: str, module: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    """Yield a module and those below it, each once, past what a subclass may have overridden."""
-    if module is None or id(module) in seen:
-        return
-    seen.add(id(module))
-    yield prefix, module
-    for name, child in list(module.__dict__.get("_modules", {}).items()):
-        yield from _below(f"{prefix}{name}.", child, seen)
+def _owner(target: Any) -> Any:
+    """Return the object that a method is bound to, or that torch calls through a function."""
+    wrapped = target
+    if isinstance(target, FunctionType):
+        wrapped = target.__dict__.get("__wrapped__")
+    if isinstance(wrapped, MethodType):
+        return wrapped.__self__
+    return None if isinstance(wrapped, FunctionType) else wrapped
 
 
 def _reached(target: Any) -> Iterator[Any]:
