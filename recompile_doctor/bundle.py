@@ -70,7 +70,8 @@ class Manifest:
 
     ``environment`` holds the variables that were added or changed for the child. ``exit_code`` is
     128 + the signal's number when the program was killed; it, ``signal`` and ``wall_seconds`` are
-    None while it runs. ``complete`` is False when the run was cut short, and then
+    None while it runs. ``command_cut`` tells that the end of a very long command was not kept.
+    ``complete`` is False when the run was cut short, and then
     ``cut_short_reason`` says why. ``device_memory_peak`` has the most bytes that torch had
     allocated in one process, for each device; None where no process told.
     """
@@ -92,6 +93,7 @@ class Manifest:
     prescription: str | None = None
     complete: bool = False
     cut_short_reason: str | None = NOT_ENDED
+    command_cut: bool = False
     device_memory_peak: dict[str, _Number] | None = None
 
 
@@ -442,6 +444,7 @@ def _manifest_text(manifest: Manifest) -> str:
         size += len(word) + 1
         if size > _MOST_WORDS_BYTES:
             words.append(f"... and {len(manifest.command) - len(words)} more")
+            manifest = replace(manifest, command_cut=True)
             break
         words.append(word)
     content = msgspec.to_builtins(replace(manifest, command=tuple(words)))

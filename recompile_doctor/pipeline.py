@@ -151,6 +151,7 @@ def examine_bundle(bundle: Bundle, *, pages: Path | None = None) -> Examined:
         subject=_shown(bundle.path),
         is_latest=is_latest(bundle),
         source=SourceKind.BUNDLE,
+        can_rerun=bool(manifest.logging) and not manifest.command_cut,
         torch_version=manifest.torch_version,
         run_seconds=manifest.wall_seconds,
         notices=tuple(_bundle_notices(bundle, run, calls)),
@@ -320,11 +321,15 @@ class VerifyOptions:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """A verification, the best prescription in all its forms, and the names of all inputs."""
+    """A verification, the best prescription in all its forms, and the names of all inputs.
+
+    ``problem`` is set when it could not be kept in the bundle for `suggest`.
+    """
 
     verification: Verification
     rendering: Rendering | None
     sources: tuple[str, ...]
+    problem: DoctorError | None = None
 
 
 def verify(
@@ -352,28 +357,64 @@ def verify(
         on_progress=on_progress,
     )
     search = Search(rerunner, _look, _shown(bundle.path), options.limits, on_trial)
-    given: Trial | None = None
-    if options.prescription is not None:
-        prescription, given = prescription_of(options.prescription)
-        verification = search.of_one(prescription, given)
-    elif options.patch:
-        verification = search.of_files(*_patched(examined, bundle))
-    else:
-        verification = search.best_of_suggestions()
+    task = _task(examined, bundle, options)
+    verification = task.done_by(search)
     if bundle.manifest.prescription is not None:
         note = f"the captured run had {bundle.manifest.prescription} applied; here it is not"
         verification = replace(verification, notes=(*verification.notes, note))
-    torch = verification.baseline.facts.torch_version or _UNKNOWN_TORCH
-    if not options.patch:
-        write_shown(bundle, _shown_of(verification, torch).joined(read_shown(bundle.path)))
-    rendering = None
+    problem = None
+    try:
+        shown = _shown_of(verification, task.patched).joined(read_shown(bundle.path))
+        write_shown(bundle, shown)
+    except DoctorError as error:
+        problem = error
     sources = tuple(sorted(examined.diagnosis.run.sources))
-    if verification.best is not None:
-        prescription = replace(verification.best.prescription, status=Status.VERIFIED)
-        rendering = render(prescription, features_of(torch), sources)
-        if given is not None:
-            rendering = replace(rendering, environment=Environment(given.environment))
-    return Verified(verification, rendering, sources)
+    rendering = _rendering_of(verification, sources, task.trial)
+    return Verified(verification, rendering, sources, problem)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What a verify is to check: a prescription file (``trial``), a patch, or what it finds."""
+
+    prescription: Prescription | None = None
+    trial: Trial | None = None
+    patched: Prescription | None = None
+    files: tuple[tuple[Path, bytes], ...] = ()
+
+    def done_by(self, search: Search) -> Verification:
+        """Return what the search makes of it."""
+        if self.prescription is not None and self.trial is not None:
+            return search.of_one(self.prescription, self.trial)
+        if self.patched is not None:
+            named = replace(self.patched, id=f"{self.patched.id}-patch")
+            return search.of_files(named, Applying(files=self.files))
+        return search.best_of_suggestions()
+
+
+def _task(examined: Examined, bundle: Bundle, options: VerifyOptions) -> _Task:
+    if options.prescription is not None:
+        return _Task(*prescription_of(options.prescription))
+    if options.patch:
+        return _patched(examined, bundle)
+    return _Task()
+
+
+def _rendering_of(
+    verification: Verification, sources: tuple[str, ...], trial: Trial | None
+) -> Rendering | None:
+    """Return the best prescription in all forms; ``trial`` is that of a file, as it was run."""
+    if verification.best is None:
+        return None
+    prescription = replace(verification.best.prescription, status=Status.VERIFIED)
+    rendering = render(prescription, features_of(_torch_of(verification)), sources)
+    if trial is None:
+        return rendering
+    return replace(rendering, environment=Environment(trial.environment))
+
+
+def _torch_of(verification: Verification) -> str:
+    return verification.baseline.facts.torch_version or _UNKNOWN_TORCH
 
 
 TRIALS = "trials"
@@ -395,7 +436,19 @@ def _program(
             slug="nothing-to-rerun",
             hint="Capture the program with `recompile-doctor run`, then verify that run.",
         )
+    if manifest.command_cut:
+        raise DoctorError(
+            f"The command of {bundle.name} is too long to be kept, so it cannot be run again.",
+            slug="nothing-to-rerun",
+            hint="Give the program its long list in a file, or a shorter one.",
+        )
     cwd = Path(manifest.cwd)
+    if not cwd.is_dir():
+        raise DoctorError(
+            f"{cwd}, where {bundle.name} was captured, is not there.",
+            slug="nothing-to-rerun",
+            hint="Capture the program again with `recompile-doctor run`.",
+        )
     timeout = options.timeout
     if timeout is None and manifest.wall_seconds is not None:
         timeout = _TIMES_AS_LONG * manifest.wall_seconds + _AND_SECONDS
@@ -418,8 +471,12 @@ def _look(finished: Finished) -> Looked:
     return Looked(examined.diagnosis, facts, read_calls(finished.bundle))
 
 
-def _shown_of(verification: Verification, torch: str) -> ShownInBundle:
-    best = verification.best
+def _shown_of(verification: Verification, patched: Prescription | None) -> ShownInBundle:
+    """Return what `suggest` is to know; ``patched`` is the prescription whose patch was run."""
+    torch, best = _torch_of(verification), verification.best
+    if patched is not None:
+        (run,) = (shown_by(each, verification.baseline) for each in verification.trials)
+        return ShownInBundle(torch, patches=(replace(run, prescription=patched),))
     return ShownInBundle(
         torch_version=torch,
         best=None if best is None else best.prescription.id,
@@ -427,8 +484,8 @@ def _shown_of(verification: Verification, torch: str) -> ShownInBundle:
     )
 
 
-def _patched(examined: Examined, bundle: Bundle) -> tuple[Prescription, Applying]:
-    """Return the prescription that `suggest --format patch` writes, and the files it changes."""
+def _patched(examined: Examined, bundle: Bundle) -> _Task:
+    """Return the check of the prescription that `suggest --format patch` writes."""
     document = suggest(examined, shown=read_shown(bundle.path))
     marking = [each for each in document.renderings if each.prescription.marks]
     if not marking:
@@ -444,8 +501,8 @@ def _patched(examined: Examined, bundle: Bundle) -> tuple[Prescription, Applying
             slug="nothing-patched",
             hint="`recompile-doctor suggest --format patch` says why.",
         )
-    prescription = replace(marking[0].prescription, id=f"{marking[0].prescription.id}-patch")
-    return prescription, Applying(files=tuple((each.path, each.after) for each in patch.files))
+    files = tuple((each.path, each.after) for each in patch.files)
+    return _Task(patched=marking[0].prescription, files=files)
 
 
 _UNKNOWN_TORCH = f"{NEWEST_MEASURED[0]}.{NEWEST_MEASURED[1]}"
@@ -487,6 +544,7 @@ def suggest(
         renderings=tuple(render(each, features, sources) for each in found),
         measured=measured,
         refused=refused,
+        patches=_patches(found, shown),
         findings=diagnosis.findings,
         expected=tuple(
             each
@@ -495,6 +553,12 @@ def suggest(
         ),
         weights=document.weights,
     )
+
+
+def _patches(found: Iterable[Prescription], shown: ShownInBundle | None) -> dict[str, Shown]:
+    """Return what runs of their patches showed, by the ids of prescriptions."""
+    runs = {} if shown is None else {each.id: shown.patch_of(each) for each in found}
+    return {name: run for name, run in runs.items() if run is not None}
 
 
 def _as_shown(
@@ -511,8 +575,8 @@ def _as_shown(
     measured: dict[str, Shown] = {}
     refused: list[Shown] = []
     proof = shown.proof
+    advice = next((each.advice for each in found), ())
     if proof is not None and (proof.prescription.marks or proof.prescription.flags):
-        advice = next((each.advice for each in found), ())
         kept.append(replace(proof.prescription, status=Status.VERIFIED, advice=advice))
         measured[proof.prescription.id] = proof
     for each in found:
@@ -526,6 +590,9 @@ def _as_shown(
         elif known.prescription.id not in measured:
             kept.append(replace(each, status=Status.VERIFIED))
             measured[each.id] = known
+    if advice and not kept:
+        title = "change the program: reruns refused all marks and flags"
+        kept.append(Prescription("code", title, advice=advice))
     return tuple(kept), measured, tuple(refused)
 
 

@@ -111,7 +111,10 @@ class CalledFunction:
 
 @dataclass(frozen=True, slots=True)
 class CalledProcess:
-    """What the probe saw in one process. ``complete`` is False when it did not come to its end."""
+    """What the probe saw in one process. ``complete`` is False when it did not come to its end.
+
+    The calls of ``unwatched`` functions are not all among them.
+    """
 
     pid: int
     complete: bool
@@ -119,6 +122,7 @@ class CalledProcess:
     rank: Mapping[str, str] = field(default_factory=dict)
     started: float | None = None
     device_memory_peak: Mapping[str, int] = field(default_factory=dict)
+    unwatched: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +314,7 @@ class _Process(msgspec.Struct, frozen=True):
     rank: dict[str, str] = {}
     started: float | None = None
     device_memory_peak: dict[str, _Count] = {}
+    unwatched: _Count = 0
 
     def called(self) -> CalledProcess:
         return CalledProcess(
@@ -319,6 +324,7 @@ class _Process(msgspec.Struct, frozen=True):
             rank=self.rank,
             started=self.started,
             device_memory_peak=self.device_memory_peak,
+            unwatched=self.unwatched,
         )
 
 

@@ -137,7 +137,8 @@ class ProcessOutputs:
     """One process: which calls it recorded, in their order, and where each is in the file.
 
     ``complete`` is False when the process did not come to its end. ``skipped`` calls came after
-    the limit of the probe, ``unread`` lines were not understood.
+    the limit of the probe, ``unread`` lines were not understood. ``unwatched`` functions may have
+    been called without a trace.
     """
 
     path: Path
@@ -149,6 +150,7 @@ class ProcessOutputs:
     complete: bool = False
     skipped: int = 0
     unread: int = 0
+    unwatched: int = 0
 
     @contextmanager
     def open(self) -> Iterator["OutputsReader"]:
@@ -234,6 +236,7 @@ def read_process(path: Path) -> ProcessOutputs:
         index.complete,
         index.skipped,
         index.unread,
+        index.unwatched,
     )
 
 
@@ -303,6 +306,7 @@ class _Line(msgspec.Struct, gc=False):
     parameters: msgspec.Raw = msgspec.Raw()
     end: bool = False
     skipped: _Count = 0
+    unwatched: _Count = 0
 
 
 _LINE = msgspec.json.Decoder(_Line)
@@ -323,6 +327,7 @@ class _Index:
         self.complete = False
         self.skipped = 0
         self.unread = 0
+        self.unwatched = 0
 
     def add(self, text: bytes, offset: int) -> None:
         line = _decode(text, _LINE)
@@ -343,6 +348,7 @@ class _Index:
         if line.end:
             self.complete = True
             self.skipped = line.skipped
+            self.unwatched = line.unwatched
             return True
         if line.pid is not None:
             self.rank = line.rank

@@ -165,7 +165,9 @@ def _applicable(document: SuggestDocument, format_: str) -> str:
         )
     if format_ == "yaml":
         trial = trial_of(rendering.prescription, document.features, document.sources)
-        return prescription_file(rendering, document.target_torch, trial)
+        shown = document.measured.get(rendering.prescription.id)
+        measured = None if shown is None else shown.after
+        return prescription_file(rendering, document.target_torch, trial, measured)
     for lost in rendering.environment_loses:
         click.echo(f"recompile-doctor: the variables do not say: {lost}", err=True)
     if not rendering.environment.variables:
@@ -199,9 +201,16 @@ def _patch(examined: Examined, document: SuggestDocument, *, declare: bool) -> P
         raise DoctorError(
             f"There is no mark to write for {document.subject}.",
             slug="nothing-to-prescribe",
-            hint="`recompile-doctor suggest` says what to rewrite, or that there is nothing to do.",
+            hint="`recompile-doctor suggest` shows settings and what to rewrite, where these help.",
         )
     patch = patch_of(examined, marking[0], document.target_torch, declare=declare)
+    run = document.patches.get(marking[0].prescription.id)
+    if run is not None and not run.proof:
+        click.echo(
+            f"recompile-doctor: verify refused this patch: {visible(run.verdict)}, "
+            f"{visible(run.why)}",
+            err=True,
+        )
     for lost in patch.losses:
         click.echo(f"recompile-doctor: the patch does not say: {lost}", err=True)
     for left in patch.declined:

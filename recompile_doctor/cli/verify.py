@@ -2,6 +2,7 @@
 
 import os
 import shlex
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import click
 
 from recompile_doctor.bundle import Bundle, current_folder, is_bundle, open_bundle
 from recompile_doctor.cli.render import emit, emit_terminal, output_options
-from recompile_doctor.cli.streams import note
+from recompile_doctor.cli.streams import note, show_error
 from recompile_doctor.cli.target import find_target
 from recompile_doctor.errors import DoctorError, ExitCode
 
@@ -95,30 +96,35 @@ def verify(path: str | None, **options: Any) -> int:
         verification_json,
         verification_markdown,
     )
+    from recompile_doctor.verification.rerun import InterruptedVerify
     from recompile_doctor.verification.search import Limits
 
+    if options["timeout"] is not None and not isfinite(options["timeout"]):
+        raise click.BadParameter("it is no number of seconds.", param_hint="--timeout")
     if options["prescription"] is not None and options["patch"]:
         raise click.UsageError("--prescription and --patch exclude each other.")
     bundle = _bundle(path)
     progress = None if options["quiet"] else _Progress()
-    verified = verify_bundle(
-        bundle,
-        os.environ,
-        VerifyOptions(
-            limits=Limits(
-                options["max_trials"], options["baseline_runs"], options["compare_stdout"]
-            ),
-            timeout=options["timeout"],
-            jobs=options["jobs"],
-            fresh=options["fresh"],
-            fallback_random=options["fallback_random"],
-            launcher=_launcher(options["device_command"]),
-            prescription=options["prescription"],
-            patch=options["patch"],
-        ),
-        on_start=None if progress is None else progress.started,
-        on_trial=None if progress is None else progress.ended,
+    wanted = VerifyOptions(
+        limits=Limits(options["max_trials"], options["baseline_runs"], options["compare_stdout"]),
+        timeout=options["timeout"],
+        jobs=options["jobs"],
+        fresh=options["fresh"],
+        fallback_random=options["fallback_random"],
+        launcher=_launcher(options["device_command"]),
+        prescription=options["prescription"],
+        patch=options["patch"],
     )
+    try:
+        verified = verify_bundle(
+            bundle,
+            os.environ,
+            wanted,
+            on_start=None if progress is None else progress.started,
+            on_trial=None if progress is None else progress.ended,
+        )
+    except KeyboardInterrupt:
+        raise InterruptedVerify from None
     result, rendering, sources = verified.verification, verified.rendering, verified.sources
     match options["format_"]:
         case "json":
@@ -132,6 +138,9 @@ def verify(path: str | None, **options: Any) -> int:
                 ),
                 options["output"],
             )
+    if verified.problem is not None:
+        show_error(verified.problem)
+        return int(verified.problem.exit_code)
     named = options["prescription"] is not None or options["patch"]
     return int(ExitCode.GATE_FAILED if named and result.best is None else ExitCode.CLEAN)
 

@@ -195,6 +195,33 @@ class _Writer:
         return name
 
 
+def idle_entries(variables: Mapping[str, str], sources: Iterable[str]) -> tuple[str, ...]:
+    """Return the entries of lists that hit none of ``sources``, as torch would match them.
+
+    torch says nothing of such an entry: a bare name, a wrong one, an unescaped pattern.
+    """
+    known = tuple(sources)
+    found = []
+    for name in (UNBACKED, DYNAMIC, STATIC):
+        for entry in variables.get(name, "").replace(" ", "").split(","):
+            pattern = _ENDS_AS_DIMENSION.sub("", entry)
+            if pattern and not any(_hits(pattern, source) for source in known):
+                found.append(f"{entry} in {name}")
+    return tuple(dict.fromkeys(found))
+
+
+def _hits(pattern: str, source: str) -> bool:
+    """Return whether an entry hits a source; what is no pattern is no miss: it ends the program."""
+    if pattern == source:
+        return True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return re.match(pattern, source) is not None
+    except (re.error, RecursionError, OverflowError):
+        return True
+
+
 def entry_for(source: str, others: Iterable[str] = ()) -> str:
     """Return the list entry that hits exactly ``source``: its plain name where that is safe.
 

@@ -8,7 +8,7 @@ variable.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -54,15 +54,13 @@ def trial_of(
 ) -> Trial:
     """Return how a prescription is applied to a run on the torch of ``features``.
 
-    As the user would apply it: by variables where they say all of it, and where groups, bounds
-    or a release without dimensions in its lists ask for calls, by marks on the arguments.
+    As the user would apply it: by variables where they say all of it, and where groups, bounds,
+    functions that ask for different kinds, or a release without dimensions in its lists ask for
+    calls, by marks on the arguments.
     """
     names = (*sources, *(mark.source for mark in prescription.marks))
     whole = environment_for(prescription.marks, prescription.flags, features, names)
-    in_code = not features.source_dims or any(
-        mark.shape_group is not None or mark.minimum is not None or mark.maximum is not None
-        for mark in prescription.marks
-    )
+    in_code = not features.source_dims or needs_calls(prescription.marks)
     refused = {each.mark for each in whole.refused}
     marks = tuple(
         mark
@@ -80,21 +78,42 @@ def trial_of(
     )
 
 
+def needs_calls(marks: Sequence[Mark]) -> bool:
+    """Return whether marks say what no list can: groups, bounds, or one kind for each function."""
+    kinds: dict[tuple[str, int | None], set[MarkKind]] = {}
+    for mark in marks:
+        kinds.setdefault((mark.source, mark.dim), set()).add(mark.kind)
+    return any(len(each) > 1 for each in kinds.values()) or any(
+        mark.shape_group is not None or mark.minimum is not None or mark.maximum is not None
+        for mark in marks
+    )
+
+
 # Writing
 
 
-def prescription_file(rendering: Rendering, target_torch: str, trial: Trial) -> str:
-    """Return a prescription as a file that explains itself."""
-    return "".join(f"{line}\n" for line in _file_lines(rendering, target_torch, trial))
+def prescription_file(
+    rendering: Rendering, target_torch: str, trial: Trial, measured: int | None = None
+) -> str:
+    """Return a prescription as a file that explains itself.
+
+    ``measured`` is how many recompiles a rerun left.
+    """
+    lines = _file_lines(rendering, target_torch, trial, measured)
+    return "".join(f"{line}\n" for line in lines)
 
 
-def _file_lines(rendering: Rendering, target_torch: str, trial: Trial) -> list[str]:
+def _file_lines(
+    rendering: Rendering, target_torch: str, trial: Trial, measured: int | None
+) -> list[str]:
     prescription = rendering.prescription
     after = prescription.estimated_recompiles_after
-    left = "unknown" if after is None else str(after)
+    left = "unknown" if after is None else f"{after} (estimated)"
+    if measured is not None:
+        left = f"{measured} (measured)"
     lines = [
         f"# {_comment(prescription.title)}",
-        f"# Recompiles left: {left} (estimated). Status: {prescription.status.value}.",
+        f"# Recompiles left: {left}. Status: {prescription.status.value}.",
         "# Apply it without touching the program:",
         "#     recompile-doctor run --prescription THIS_FILE train.py",
         f"prescription_version: {PRESCRIPTION_VERSION}",
@@ -171,8 +190,11 @@ def read_prescription(path: Path) -> Trial:
     value of another type, a source that a call cannot reach.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open("rb") as file:
+            text = file.read(_LARGEST).decode("utf-8")
+        if len(text) >= _LARGEST:
+            raise ValueError("it is too large")
+    except (OSError, ValueError) as error:
         raise DoctorError(
             f"The prescription {path} cannot be read: {error}.",
             slug="bad-prescription",
@@ -182,6 +204,20 @@ def read_prescription(path: Path) -> Trial:
 
 
 _T = TypeVar("_T")
+_LARGEST = 1 << 20
+_LONGEST = 1 << 16  # the system takes 128 KiB for one variable
+_LARGEST_NUMBER = 2**62
+# PyYAML lets through what its constructors raise: `!!bool x` is a KeyError, `!!int ""` an
+# IndexError, `!!timestamp x` an AttributeError.
+_RAISED_BY_YAML = (ValueError, LookupError, AttributeError, TypeError, ArithmeticError)
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:  # half of a surrogate pair, written as \ud800
+        return False
+    return True
 
 
 class _Reader:
@@ -269,6 +305,9 @@ class _Reader:
         if node is None:
             return []
         fields = self._mapping(node, known)
+        for value in fields.values():
+            if "\0" in self._text(value):
+                self._fail(_line(value), "no variable can have a NUL in it")
         return [(name, self._text(value)) for name, value in fields.items()]
 
     def _config(self, node: yaml.Node | None) -> list[Flag]:
@@ -286,7 +325,11 @@ class _Reader:
 
     def _setting(self, node: yaml.Node) -> bool | int | str:
         value = self._value(node)
-        if isinstance(value, bool | int | str):
+        if isinstance(value, int) and abs(value) >= _LARGEST_NUMBER:
+            self._fail(_line(node), "the number is too large")
+        if isinstance(value, str):
+            return self._text(node)
+        if isinstance(value, int):
             return value
         self._fail(_line(node), "a setting is true, false, a number or a text")
 
@@ -322,12 +365,16 @@ class _Reader:
         value = self._value(node)
         if not isinstance(value, str):
             self._fail(_line(node), "a text is expected here; write it in quotes")
+        if len(value) > _LONGEST or not _is_encodable(value):
+            self._fail(_line(node), "the text is too long, or has half of a character")
         return value
 
     def _int(self, node: yaml.Node) -> int:
         value = self._value(node)
         if isinstance(value, bool) or not isinstance(value, int):
             self._fail(_line(node), "a whole number is expected here")
+        if abs(value) >= _LARGEST_NUMBER:
+            self._fail(_line(node), "the number is too large")
         return value
 
     def _number(self, node: yaml.Node) -> int:
@@ -342,8 +389,9 @@ class _Reader:
         loader = yaml.SafeLoader("")
         try:
             return loader.construct_object(node)
-        except (yaml.YAMLError, ValueError) as error:
-            self._fail(_line(node), str(error).splitlines()[0])
+        except (yaml.YAMLError, *_RAISED_BY_YAML) as error:
+            said = str(error).splitlines()
+            self._fail(_line(node), said[0] if said else "the value cannot be read")
         finally:
             loader.dispose()
 

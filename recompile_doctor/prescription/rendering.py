@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from recompile_doctor.events.user_code import is_torch_frame
 from recompile_doctor.events.vocabulary import MarkKind
 from recompile_doctor.model.frame import FrameKey
 from recompile_doctor.model.source import Attribute, Called, Item, Local, parse_source
@@ -124,7 +125,10 @@ def frame_words(frame: FrameKey | None) -> str:
         return "the compiled function"
     if frame.file is None:
         return frame.function
-    return f"{frame.function} ({PurePath(frame.file).name}:{frame.line})"
+    if is_torch_frame(frame.file):
+        return f"the compiled object, which torch calls through {frame.function}"
+    line = "" if frame.line is None else f":{frame.line}"
+    return f"{frame.function} ({PurePath(frame.file).name}{line})"
 
 
 def _shown(mark: Mark) -> str:

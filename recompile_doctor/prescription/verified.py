@@ -37,11 +37,15 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class ShownInBundle:
-    """All that was shown for one bundle. ``best`` is the id of the best, None when none is."""
+    """All that was shown for one bundle. ``best`` is the id of the best, None when none is.
+
+    ``patches`` are runs of the patched program, under the ids of their prescriptions.
+    """
 
     torch_version: str | None = None
     best: str | None = None
     shown: tuple[Shown, ...] = ()
+    patches: tuple[Shown, ...] = ()
     format: int = _FORMAT
 
     @property
@@ -62,7 +66,16 @@ class ShownInBundle:
         best = self.best
         if best is None and any(each.prescription.id == earlier.best for each in kept):
             best = earlier.best
-        return replace(self, shown=(*self.shown, *kept), best=best)
+        patches = (*self.patches, *earlier.patches)
+        return replace(self, shown=(*self.shown, *kept), best=best, patches=patches)
+
+    def patch_of(self, prescription: Prescription) -> Shown | None:
+        """Return what the latest run of a prescription's patch showed."""
+        for each in self.patches:
+            same = set(each.prescription.marks) == set(prescription.marks)
+            if same and each.prescription.id == prescription.id:
+                return each
+        return None
 
 
 def write_shown(bundle: Bundle, shown: ShownInBundle) -> None:
@@ -101,6 +114,8 @@ def read_shown(path: Path) -> ShownInBundle:
 
     A file that cannot be read counts as none: `suggest` then says "unverified", which is true.
     """
+    if not (path / FILE_NAME).is_file():  # to open a pipe would wait for a writer
+        return ShownInBundle()
     try:
         with (path / FILE_NAME).open("rb") as file:
             found = msgspec.json.decode(file.read(_LARGEST), type=ShownInBundle)

@@ -36,7 +36,7 @@ class Context:
     """What a report knows beside the logs: the bundle's manifest, and what was noticed.
 
     ``is_latest``: a command without a path reads the same bundle. ``called`` are the calls that the
-    probe saw.
+    probe saw. ``can_rerun``: the bundle is a run whose command is known.
     """
 
     subject: str
@@ -47,6 +47,7 @@ class Context:
     notices: tuple[Notice, ...] = ()
     pages: str | None = None
     called: tuple[CalledFunction, ...] = ()
+    can_rerun: bool = False
 
 
 def compose(diagnosis: Diagnosis, context: Context) -> Document:
@@ -242,10 +243,12 @@ def _unfinished(run: Run) -> Compilation | None:
 
 
 def _next_commands(document: Document, context: Context) -> Iterable[NextCommand]:
-    """Yield what to type next: the cure, the chain of the costliest recompile, and its rule."""
+    """Yield what to type next: the cure, its proof, the costliest recompile, and its rule."""
     readable = document.subject != STANDARD_INPUT
     if readable and document.has_something_to_fix:
         yield NextCommand(f"recompile-doctor suggest{_target(context)}", "what to change")
+        if context.can_rerun:
+            yield NextCommand(f"recompile-doctor verify{_target(context)}", "prove it by reruns")
     lead = next((each for each in document.findings if each.recompiles), None)
     if readable and lead is not None and lead.disposition is Disposition.FIXABLE:
         name = recompile_name(lead.recompiles[0], document)

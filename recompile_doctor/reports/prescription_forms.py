@@ -5,8 +5,10 @@ from typing import Any
 
 from rich.text import Text
 
+from recompile_doctor.prescription.call_sites import why_not_editable
 from recompile_doctor.prescription.environment import Shell, environment_for, lines_for
 from recompile_doctor.prescription.marks import Mark
+from recompile_doctor.prescription.prescription_file import needs_calls
 from recompile_doctor.prescription.reach import Reach, reach_of
 from recompile_doctor.prescription.rendering import Rendering, frame_words
 from recompile_doctor.prescription.verified import Shown
@@ -16,9 +18,16 @@ from recompile_doctor.torch_compat import TorchFeatures
 
 def in_code(rendering: Rendering) -> bool:
     """Return whether a prescription needs calls in the program to say what it says."""
+    return needs_calls(rendering.prescription.marks)
+
+
+def can_be_patched(rendering: Rendering) -> bool:
+    """Return whether a patch could write some call: of a function in a file of the user's."""
     return any(
-        each.shape_group is not None or each.minimum is not None or each.maximum is not None
-        for each in rendering.prescription.marks
+        group.frame is not None
+        and group.frame.file is not None
+        and why_not_editable(group.frame.file) is None
+        for group in rendering.calls
     )
 
 

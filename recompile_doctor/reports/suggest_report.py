@@ -20,6 +20,7 @@ from recompile_doctor.reports.markdown import code, code_block, prose
 from recompile_doctor.reports.prescription_forms import (
     call_lines,
     calls_as_code,
+    can_be_patched,
     in_code,
     pasted,
     prescription_json,
@@ -45,7 +46,8 @@ class SuggestDocument:
     ``target_torch`` is the release that the forms are for; ``target_assumed`` tells that neither
     the log nor the user named it. ``recompiles`` are those that the log holds, ``sources`` all
     names of inputs in it. ``measured`` is what reruns have shown of the prescriptions, by id;
-    ``refused`` are those that are left out because they measured no better, or broke the program.
+    ``refused`` are those that are left out because they measured no better, or broke the program;
+    ``patches`` are the runs of their patches.
     ``weights`` are by the ids of findings.
     """
 
@@ -61,6 +63,7 @@ class SuggestDocument:
     expected: tuple[Finding, ...]
     measured: Mapping[str, Shown] = field(default_factory=dict)
     refused: tuple[Shown, ...] = ()
+    patches: Mapping[str, Shown] = field(default_factory=dict)
     weights: Mapping[str, CallWeight] = field(default_factory=dict)
 
     @property
@@ -77,7 +80,7 @@ class SuggestDocument:
 
 def headline(document: SuggestDocument) -> str:
     """Return the one sentence that says what is suggested."""
-    if document.nothing_to_do:
+    if document.nothing_to_do and not document.refused:
         if not document.recompiles:
             return "Nothing to do: nothing recompiled."
         return (
@@ -87,6 +90,8 @@ def headline(document: SuggestDocument) -> str:
         )
     count = sum(1 for each in document.renderings if _changes(each.prescription))
     recompiles = words.counted(document.recompiles, "recompile")
+    if not count and document.refused:
+        return f"{recompiles}; reruns refused what could be suggested without changing the program."
     if not count:
         return f"{recompiles}; no mark or flag helps: the program itself is to be changed."
     first = "the verified first" if document.measured else "the most plausible first"
@@ -267,15 +272,24 @@ def refused_text(shown: Shown) -> str:
 
 
 def _next(document: SuggestDocument, page: Page) -> Iterator[Text]:
-    first = next(
-        (each.prescription for each in document.renderings if _changes(each.prescription)), None
-    )
-    if first is None:
+    chosen = next((each for each in document.renderings if _changes(each.prescription)), None)
+    if chosen is None:
         return
+    first = chosen.prescription
+    patch = document.patches.get(first.id)
     yield Text()
-    if document.measured:
+    if patch is not None and not patch.proof:
+        text = page.safe(
+            f"Its patch was refused ({patch.verdict}: {patch.why}). As it was measured:"
+        )
+        yield from wrapped(page, text, "bold")
+    elif document.measured and can_be_patched(chosen):
         yield Text("Write it into the program, or set it for one run:", "bold")
         yield Text(f"  recompile-doctor suggest --id {first.id} --format patch | git apply", "bold")
+        if patch is None and not in_code(chosen):
+            yield Text("(the variables were measured; `verify --patch` measures the patch)", "dim")
+    elif document.measured:
+        yield Text("Set it for one run:", "bold")
     else:
         yield Text("Nothing of this is verified. Let reruns find what works:", "bold")
         yield Text("  recompile-doctor verify", "bold")

@@ -6,15 +6,17 @@ Three words are kept apart: measured in a rerun, estimated from the calls seen, 
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 
 from recompile_doctor.diagnosis.finding import Disposition, Finding
 from recompile_doctor.prescription.marks import Prescription
 from recompile_doctor.prescription.prescription_file import trial_of
-from recompile_doctor.prescription.rendering import Rendering
+from recompile_doctor.prescription.rendering import Rendering, frame_words
 from recompile_doctor.prescription.verified import Shown
 from recompile_doctor.reports import words
 from recompile_doctor.reports.prescription_forms import (
     calls_as_code,
+    can_be_patched,
     setting_lines,
     shell_lines,
     variables_beside_calls,
@@ -89,7 +91,8 @@ def _changes(baseline: Baseline, best: TrialRun) -> str:
 def size_words(prescription: Prescription) -> str:
     """Return of how many marks and settings a prescription consists."""
     counts = ((len(prescription.marks), "mark"), (len(prescription.flags), "setting"))
-    return " and ".join(words.counted(number, noun) for number, noun in counts if number)
+    parts = [words.counted(number, noun) for number, noun in counts if number]
+    return " and ".join(parts) or prescription.id
 
 
 def _outputs_words(outputs: OutputsCompared, baseline: Baseline) -> str:
@@ -258,7 +261,7 @@ def forms(
     if settings:
         yield Form("And at the start of the program:", settings, "python")
     yield Form("Or without touching the program:", tuple(_commands_to_apply(verification)))
-    if rendering.prescription.marks:
+    if can_be_patched(rendering):
         command = f"recompile-doctor suggest {_subject(verification)} --format patch"
         yield Form("Or as a patch, to read and then to apply:", (command,))
     if marked:
@@ -363,7 +366,7 @@ def shown_by(trial: TrialRun, baseline: Baseline) -> Shown:
         trial.is_proof,
         trial.verdict.value,
         trial.outputs.sameness.value,
-        baseline.facts.totals.recompiles,
+        min(baseline.recompiles),
         trial.facts.totals.recompiles,
         "" if trial.is_proof else "; ".join(trial.judgement.reasons),
     )
@@ -375,8 +378,14 @@ def shown_by(trial: TrialRun, baseline: Baseline) -> Shown:
 def cause(remaining: Remaining, verification: Verification) -> str:
     """Return what is left, with its source and dimension where it has one."""
     found = _finding(remaining.finding_id, verification)
-    place = "" if found is None else words.place(found)
-    return f"{place}: {remaining.title}" if place else remaining.title
+    if found is None:
+        return remaining.title
+    place = words.place(found)
+    title = f"{place}: {remaining.title}" if place else remaining.title
+    line = None if found.location is None else found.location.frame
+    if not place and line is not None:
+        return f"{title} ({PurePath(line.file).name}:{line.line})"
+    return f"{title}, in {frame_words(found.frame)}"
 
 
 def _finding(name: str, verification: Verification) -> Finding | None:

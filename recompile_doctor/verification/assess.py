@@ -4,7 +4,7 @@ A run can have fewer recompiles and be worse: it may have ended early, raised er
 program swallows, returned other values, or call a slower graph.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from recompile_doctor.capture.applied import Applied
@@ -36,10 +36,12 @@ def assess(
     pace: Pace | None,
     stopped_because: str = "",
     overlay: OverlayApplied | None = None,
+    idle_entries: Sequence[str] = (),
 ) -> Judgement:
     """Return the verdict on a run under a prescription, from all that was measured.
 
     ``overlay`` tells of patched files whether the run used them; one that it did not is not tried.
+    ``idle_entries`` are those of a list in a variable that hit nothing.
     """
     if overlay is not None and overlay.missing and ending is Ending.WHOLE:
         names = ", ".join(str(path) for path in overlay.missing)
@@ -58,9 +60,12 @@ def assess(
     reservations = (
         *judged.reservations,
         *_without_effect(applied),
+        *(f"{entry} hits no input of the program" for entry in idle_entries),
         *_slower(baseline.noise, pace),
         *_within_noise(baseline, facts, judged),
     )
+    if judged.verdict is Verdict.WORSE and _is_within_noise(baseline, facts, judged):
+        return Judgement(Verdict.UNCHANGED, judged.reasons, reservations)
     if worse and judged.verdict in (Verdict.FIXED, Verdict.IMPROVED, Verdict.UNCHANGED):
         return Judgement(Verdict.WORSE, worse, (*judged.reasons, *reservations))
     if _within_noise(baseline, facts, judged) and judged.verdict in (
@@ -107,6 +112,15 @@ def _without_effect(applied: Applied) -> Iterator[str]:
     for name, result in applied.config.items():
         if result != "set":
             yield f"the setting {name} took no effect ({result})"
+
+
+def _is_within_noise(baseline: Baseline, facts: RunFacts, judged: Judgement) -> bool:
+    """Return whether all that got worse is a count that varies as much without any change."""
+    return (
+        facts.totals.recompiles <= max(baseline.recompiles)
+        and len(set(baseline.recompiles)) > 1
+        and all(each.startswith("more recompiles") for each in judged.reasons)
+    )
 
 
 def _within_noise(baseline: Baseline, facts: RunFacts, judged: Judgement) -> tuple[str, ...]:

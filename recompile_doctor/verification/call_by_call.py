@@ -86,6 +86,12 @@ def compare_calls(before: Sequence[ProcessOutputs], after: Sequence[ProcessOutpu
             comparison.gaps.append(f"no outputs were recorded in the {title}")
         elif not all(each.complete for each in run if each.calls):
             comparison.gaps.append(f"the {title} was cut short after {count_of(calls, 'call')}")
+        unwatched = sum(each.unwatched for each in run)
+        if unwatched:
+            were = "was" if unwatched == 1 else "were"
+            comparison.gaps.append(
+                f"{count_of(unwatched, 'compiled function')} {were} not watched in the {title}"
+            )
     olds, news = name_processes(before), name_processes(after)
     if not (olds and news):
         return comparison
@@ -115,7 +121,8 @@ def _note_missing(
 
 def _is_whole(process: ProcessOutputs) -> bool:
     """Return whether the calls that are not there were not made."""
-    return process.complete and not process.skipped and not process.unread
+    lacking = process.skipped or process.unread or process.unwatched
+    return process.complete and not lacking
 
 
 class _Processes:
@@ -351,8 +358,11 @@ class _Processes:
             f"of {count_of(len(self.before.calls) + max(old, new), 'call')}, the last "
             f"{max(old, new)} were not recorded"
         )
-        whole = self.before.complete and self.after.complete
-        if whole and not (self.before.unread or self.after.unread or counted):
+        known = all(
+            each.complete and not each.unread and not each.unwatched
+            for each in (self.before, self.after)
+        )
+        if known and not counted:
             totals = len(self.before.calls) + old, len(self.after.calls) + new
             if totals[0] != totals[1]:
                 words = f"{self.prefix}{totals[1]} calls were made, before {totals[0]}"

@@ -36,6 +36,8 @@ _NOTE_NAME = "trial.json"
 _RUNNING_NAME = "running.json"
 _NOTE_FORMAT = 1
 _LARGEST_NOTE = 1 << 16
+_KILL_AFTER_SECONDS = 10.0
+_KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 _TAIL_BYTES = 1 << 16
 # Variables that change what a run of torch does, whoever set them.
 _TORCH_VARIABLES = ("TORCH", "PYTORCH", "CUDA", "TRITON", "OMP_", "MKL_", "PYTHONHASHSEED")
@@ -91,12 +93,14 @@ class Applying:
 class Order:
     """A run to make. ``name`` is that of its bundle.
 
-    With ``most`` it is ended as soon as it has recompiled more often than that.
+    With ``most`` it is ended as soon as it has recompiled more often than that. ``repeat`` tells
+    runs of one change apart, each of which is to be made.
     """
 
     name: str
     change: Applying = Applying()
     most: int | None = None
+    repeat: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +184,7 @@ class Rerunner:
             key, finished = _read_note(path)
             if finished is not None and not self.fresh:
                 self._finished[key] = finished
-            elif finished is None and not _is_running(path):
+            elif finished is None and not self.root.is_symlink() and _was_cut_off(path):
                 shutil.rmtree(path, ignore_errors=True)
 
     def run(self, order: Order) -> Finished:
@@ -271,16 +275,25 @@ class Rerunner:
     def _started(self, child: subprocess.Popen[bytes], bundle: Bundle) -> None:
         self._children.append(child)
         with suppress(OSError):
-            (bundle.path / _RUNNING_NAME).write_text(json.dumps({"pid": child.pid}))
+            running = {"program": child.pid, "verify": os.getpid()}
+            (bundle.path / _RUNNING_NAME).write_text(json.dumps(running))
         if self._ended:
             self._end_children()
 
     def _end_children(self) -> None:
+        if not self._ended:
+            # For a program that ignores SIGTERM: nobody else watches it in a thread.
+            killer = threading.Timer(_KILL_AFTER_SECONDS, self._send_all, [_KILL])
+            killer.daemon = True
+            killer.start()
         self._ended = True
+        self._send_all(signal.SIGTERM)
+
+    def _send_all(self, number: int) -> None:
         for child in self._children:
             if child.poll() is None:
                 with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(child.pid, signal.SIGTERM)
+                    os.killpg(child.pid, number)
 
     @contextmanager
     def _ended_together(self) -> Iterator[None]:
@@ -322,6 +335,7 @@ class Rerunner:
                 sorted(settings.items()),
                 _installed_torch(self.program.command),
                 order.change.content,
+                order.repeat,
                 order.name if order.change == Applying() else "",  # a baseline is run several times
             ]
         )
@@ -360,8 +374,7 @@ def _write_note(key: str, finished: Finished) -> None:
 def _read_note(path: Path) -> tuple[str, Finished | None]:
     """Return the key and the run in a folder, None where no run came to its end there."""
     try:
-        with (path / _NOTE_NAME).open("rb") as file:
-            content: Any = json.loads(file.read(_LARGEST_NOTE))
+        content: Any = json.loads(_start_of(path / _NOTE_NAME))
         if content["format"] != _NOTE_FORMAT or not is_bundle(path):
             return "", None
         return str(content["key"]), Finished(
@@ -382,11 +395,33 @@ def _number(value: Any) -> Any:
     return value
 
 
-def _is_running(path: Path) -> bool:
-    """Return whether the program of an unfinished run is still there, left behind by a kill."""
+def _start_of(path: Path) -> bytes:
+    """Return the first bytes of a regular file; to open a pipe would wait for a writer."""
+    if not path.is_file():
+        raise OSError(f"{path} is not a regular file")
+    with path.open("rb") as file:
+        return file.read(_LARGEST_NOTE)
+
+
+def _was_cut_off(path: Path) -> bool:
+    """Return whether a folder is a run of ours that did not come to its end, and nobody's now.
+
+    Anything else that lies there is the user's. A kill leaves the program behind; another verify
+    may still be writing down how its run ended.
+    """
     try:
-        pid = json.loads((path / _RUNNING_NAME).read_bytes()[:_LARGEST_NOTE])["pid"]
-        os.kill(int(pid), 0)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
+        content: Any = json.loads(_start_of(path / _RUNNING_NAME))
+        pids = (int(content["program"]), int(content["verify"]))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
+    return not any(map(_is_alive, pids))
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError, ValueError):
+        return False
+    except OSError:  # it is another user's by now
+        return True
     return True

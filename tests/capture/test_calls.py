@@ -34,9 +34,13 @@ def test_calls_are_read_with_their_arguments(bundle: Bundle) -> None:
     """Each kind of argument is told from the others; unknown keys are passed over."""
     one = row({"L['x']": (8, 16), "L['n']": 3, "L['flag']": True}, calls=5, compiled=1, first=2)
     one["arguments"].append({"source": "L['o']", "type": "train.Options"})
-    write_calls(bundle, process([net(one, raised_calls=1, later=1)], rank={"RANK": "1"}, later=2))
+    write_calls(
+        bundle,
+        process([net(one, raised_calls=1, later=1)], rank={"RANK": "1"}, unwatched=3, later=2),
+    )
     (seen,) = read_calls(bundle).processes
     assert (seen.pid, seen.complete, seen.rank) == (7, True, {"RANK": "1"})
+    assert seen.unwatched == 3
     (called,) = seen.functions
     assert called.key == KEY
     (first,) = called.rows

@@ -33,7 +33,9 @@ def recorded() -> Recorded:
     )
     process.call({"path": "", "value": "True"}, function="step", line=40)
     process.call({"path": "", "type": "numpy.ndarray"}, function="step", line=40)
-    return process.parameters(parameter("weight", [1.0], [2.0]), parameter("bias", [0.0])).end(4)
+    return process.parameters(parameter("weight", [1.0], [2.0]), parameter("bias", [0.0])).end(
+        4, unwatched=2
+    )
 
 
 def read_all(process: ProcessOutputs) -> list[object]:
@@ -55,6 +57,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
         CallKey(1, 0, 1),
     ]
     assert (process.complete, process.skipped, process.unread) == (True, 4, 0)
+    assert process.unwatched == 2
     with process.open() as reader:
         first, raised, step, flag, array = (reader.call(key) for key in process.calls)
         parameters = reader.parameters()

@@ -51,7 +51,7 @@ def run(folder: Path, code: str, *, fingerprints: bool = False) -> Ran:
         for line in path.read_text("utf-8").splitlines()
     ]
     notes = "".join(path.read_text("utf-8") for path in bundle.failure_files())
-    assert len(calls) == 1, done.stderr
+    assert len(calls) == 1, (done.returncode, done.stdout, done.stderr)
     assert not set(bundle.calls_files()) & set(bundle.probe_files())
     return Ran(done.returncode, done.stdout.splitlines(), done.stderr, calls[0], outputs, notes)
 

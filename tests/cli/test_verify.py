@@ -1,6 +1,7 @@
 """``verify`` as a command, on programs that need no torch: what it refuses, and its statuses."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -61,6 +62,7 @@ def test_a_prescription_and_a_patch_exclude_each_other(tmp_path: Path) -> None:
     [
         ("--max-trials", "0"),
         ("--timeout", "0"),
+        ("--timeout", "nan"),
         ("--jobs", "0"),
         ("--baseline-runs", "0"),
         ("--device-command", "ssh 'open"),
@@ -93,6 +95,26 @@ def test_a_program_without_torch_has_nothing_to_verify(tmp_path: Path) -> None:
     assert done.returncode == 3
     assert "docs/messages.md#nothing-compiled" in done.stderr
     assert "hello" not in done.stdout
+
+
+def test_a_command_that_is_too_long_to_keep_is_not_run_cut(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("print('hello')\n")
+    words = [f"{number:0100}" for number in range(4000)]
+    tool("run", "--quiet", "--name", "it", "program.py", *words, cwd=tmp_path)
+    done = tool("verify", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "too long to be kept" in done.stderr
+
+
+def test_a_folder_that_is_gone_is_named(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    captured(project, "print('hello')\n")
+    (project / ".recompile-doctor" / "it").rename(tmp_path / "it")
+    shutil.rmtree(project)
+    done = tool("verify", str(tmp_path / "it"), cwd=tmp_path)
+    assert done.returncode == 3
+    assert f"{project}, where it was captured, is not there" in done.stderr
 
 
 def test_a_damaged_prescription_stops_it_before_anything_runs(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from recompile_doctor.prescription.environment import (
     entry_for,
     environment_for,
     escaped_entry,
+    idle_entries,
     lines_for,
 )
 from recompile_doctor.prescription.marks import Flag, Mark
@@ -282,3 +283,20 @@ def test_torch_2_15_reads_the_entries_so() -> None:
     python = os.environ["RECOMPILE_DOCTOR_TORCH_2_15"]
     assert Path(python).exists()
     assert ask_torch(python) == []
+
+
+@pytest.mark.parametrize(
+    ("entry", "hits"),
+    [
+        ("L['x']:0", True),
+        ("L['x']", True),
+        (r"L\['x'\]:1", True),
+        ("L['x", True),  # no pattern: it ends the program, which is seen elsewhere
+        ("x:0", False),
+        ("L['xx']:0", False),
+        (r"L\['x'\]\.grad", False),
+    ],
+)
+def test_an_entry_that_hits_nothing_is_named(entry: str, hits: bool) -> None:
+    found = idle_entries({"TORCH_COMPILE_DYNAMIC_SOURCES": entry}, ["L['x']", "L['y']"])
+    assert found == (() if hits else (f"{entry} in TORCH_COMPILE_DYNAMIC_SOURCES",))

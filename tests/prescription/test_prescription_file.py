@@ -213,3 +213,29 @@ def test_the_example_of_the_documentation_is_read(tmp_path: Path) -> None:
     read = read_prescription(file)
     assert (read.marks[0].shape_group, read.marks[0].minimum, read.marks[0].hint) == ("b", 1, 16)
     assert read.config == (Flag("torch._dynamo.config.recompile_limit", 64),)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "id: !!bool x",
+        'id: !!int ""',
+        "id: !!timestamp x",
+        f"id: 0x{'f' * 6000}",
+        f"prescription_version: 0x{'f' * 6000}",
+        'id: "\\ud800"',
+        'environment:\n  TORCH_COMPILE_UNBACKED_SOURCES: "a\\0b"',
+        f'environment:\n  TORCH_COMPILE_UNBACKED_SOURCES: "{"x" * 200_000}"',
+        f"config:\n  torch._dynamo.config.x: {'9' * 6000}",
+        'config:\n  torch._dynamo.config.x: "\\ud800"',
+        f"marks:\n  - {{source: \"L['x']\", dim: 0x{'f' * 6000}, kind: unbacked}}",
+        f"# {'x' * (1 << 21)}",
+    ],
+)
+def test_hostile_values_are_refused_with_a_sentence(tmp_path: Path, lines: str) -> None:
+    path = tmp_path / "p.yaml"
+    start = "" if lines.startswith("prescription_version") else "prescription_version: 1\n"
+    path.write_text(f"{start}{lines}\n", "utf-8")
+    with pytest.raises(DoctorError) as caught:
+        read_prescription(path)
+    assert caught.value.slug == "bad-prescription"

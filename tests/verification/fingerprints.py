@@ -118,9 +118,10 @@ class Recorded:
         self.lines.append({"parameters": list(parameters)})
         return self
 
-    def end(self, skipped: int = 0) -> "Recorded":
+    def end(self, skipped: int = 0, unwatched: int = 0) -> "Recorded":
         calls = self.counts.total()
-        self.lines.append({"end": True, "calls": calls, "skipped": skipped})
+        more = {"unwatched": unwatched} if unwatched else {}
+        self.lines.append({"end": True, "calls": calls, "skipped": skipped, **more})
         return self
 
     def text(self) -> str:

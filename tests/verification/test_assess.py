@@ -135,6 +135,12 @@ def test_what_varies_by_itself_is_no_gain() -> None:
     assert "2 to 3 times" in found.reservations[0]
 
 
+def test_more_recompiles_within_what_varies_are_not_worse() -> None:
+    found = judged(run(cause(recompiles=(1, 2, 3, 4))), counts=(3, 4))
+    assert found.verdict is Verdict.UNCHANGED
+    assert judged(run(cause(recompiles=range(1, 6))), counts=(3, 4)).verdict is Verdict.WORSE
+
+
 @pytest.mark.parametrize(
     ("ending", "verdict"),
     [(Ending.TIMED_OUT, Verdict.BROKE), (Ending.STOPPED_EARLY, Verdict.WORSE)],

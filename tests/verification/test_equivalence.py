@@ -265,6 +265,22 @@ def test_calls_beyond_the_limit_leave_it_open() -> None:
     assert compared(run, other).reason == "5 calls were made, before 4"
 
 
+def test_functions_that_were_not_watched_leave_it_open() -> None:
+    """What they returned is unknown, and so is whether a function is called no more."""
+    whole = Recorded().call(tensor([1.0])).call(tensor([1.0]), function="step").end()
+    lacking = Recorded().call(tensor([1.0])).end(unwatched=1)
+    result = compared(whole, lacking)
+    assert (result.sameness, result.reason) == (
+        UNKNOWN,
+        "1 compiled function was not watched in the run",
+    )
+    two = Recorded().call(tensor([1.0])).end(unwatched=2)
+    assert compared(two, two).reason.startswith(
+        "2 compiled functions were not watched in the run without changes"
+    )
+    assert compared(two, Recorded().call(tensor([9.0])).end()).sameness is DIFFERENT
+
+
 def test_values_that_cannot_be_read_leave_it_open() -> None:
     """Their shapes are compared all the same."""
     run = Recorded().call(tensor([1.0, 2.0], "[0]"), unreadable([2], "[1]")).end()

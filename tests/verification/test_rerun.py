@@ -65,6 +65,19 @@ def times_run(folder: Path) -> int:
     return len(path.read_text()) if path.exists() else 0
 
 
+def gone_pid() -> int:
+    """Return the number of a process that has ended."""
+    done = subprocess.Popen([sys.executable, "-c", ""])
+    done.wait()
+    return done.pid
+
+
+def cut_off(bundle: Path, **pids: int) -> None:
+    """Leave a bundle as a verify does that is killed while the program runs."""
+    (bundle / "trial.json").unlink(missing_ok=True)
+    (bundle / "running.json").write_text(json.dumps(pids))
+
+
 def gone(pid: int) -> bool:
     """Return whether a process ends within some seconds."""
     for _ in range(100):
@@ -121,7 +134,7 @@ def test_what_changes_the_run_makes_it_run_again(tmp_path: Path, what: str) -> N
 
 def test_a_run_that_was_cut_off_is_removed_and_made_again(tmp_path: Path) -> None:
     made = rerunner(tmp_path, COUNTING).run(Order("01-a", MARKED))
-    (made.bundle.path / "trial.json").unlink()
+    cut_off(made.bundle.path, program=gone_pid(), verify=gone_pid())
     runs = rerunner(tmp_path, COUNTING)
     assert not made.bundle.path.exists()
     assert runs.run(Order("01-a", MARKED)).bundle.path == made.bundle.path
@@ -135,13 +148,40 @@ def test_a_damaged_note_counts_as_none(tmp_path: Path, content: str) -> None:
     assert not rerunner(tmp_path, COUNTING).run(Order("01-a", MARKED)).reused
 
 
-def test_a_program_left_behind_by_a_kill_keeps_its_bundle(tmp_path: Path) -> None:
+@pytest.mark.parametrize("alive", ["program", "verify"])
+def test_a_run_that_somebody_still_works_on_keeps_its_bundle(tmp_path: Path, alive: str) -> None:
+    """A kill leaves the program behind; another verify may be about to write its note."""
     made = rerunner(tmp_path, COUNTING).run(Order("01-a", MARKED))
-    (made.bundle.path / "trial.json").unlink()
-    (made.bundle.path / "running.json").write_text(json.dumps({"pid": os.getpid()}))
+    pids = {"program": gone_pid(), "verify": gone_pid(), alive: os.getpid()}
+    cut_off(made.bundle.path, **pids)
     again = rerunner(tmp_path, COUNTING).run(Order("01-a", MARKED))
     assert made.bundle.path.exists()
     assert again.bundle.path != made.bundle.path
+
+
+def test_what_is_not_ours_is_never_removed(tmp_path: Path) -> None:
+    """Nor what lies behind a link: the user may have put the trials on a larger disk."""
+    rerunner(tmp_path, COUNTING).run(Order("01-a", MARKED))
+    notes = tmp_path / "trials" / "my-notes"
+    notes.mkdir()
+    (notes / "gold.txt").write_text("gold")
+    rerunner(tmp_path, COUNTING)
+    assert (notes / "gold.txt").exists()
+
+    elsewhere = tmp_path / "elsewhere"
+    (tmp_path / "trials").rename(elsewhere)
+    (tmp_path / "trials").symlink_to(elsewhere)
+    cut_off(elsewhere / "01-a", program=gone_pid(), verify=gone_pid())
+    rerunner(tmp_path, COUNTING)
+    assert (elsewhere / "01-a").exists()
+
+
+def test_a_pipe_in_the_place_of_a_note_is_not_waited_for(tmp_path: Path) -> None:
+    made = rerunner(tmp_path, COUNTING).run(Order("01-a", MARKED))
+    (made.bundle.path / "trial.json").unlink()
+    os.mkfifo(made.bundle.path / "trial.json")
+    os.mkfifo(made.bundle.path / "running.json")
+    assert not rerunner(tmp_path, COUNTING).run(Order("01-a", MARKED)).reused
 
 
 def test_a_trial_ends_as_soon_as_it_cannot_win(tmp_path: Path) -> None:
@@ -221,14 +261,16 @@ def test_a_program_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="POSIX signals")
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_who_ends_verify_ends_the_run(tmp_path: Path, jobs: int, name: str) -> None:
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_who_ends_verify_ends_the_run(tmp_path: Path, jobs: int, name: str, stubborn: bool) -> None:
     """In a process of its own: signals come to the main thread."""
+    ignoring = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" if stubborn else ""
     script = f"""
 import sys
 from pathlib import Path
 from recompile_doctor.verification.rerun import InterruptedVerify, Order
 from tests.verification.test_rerun import SLEEPING, MARKED, rerunner
-runs = rerunner(Path({str(tmp_path)!r}), SLEEPING, jobs={jobs})
+runs = rerunner(Path({str(tmp_path)!r}), {ignoring!r} + SLEEPING, jobs={jobs})
 try:
     runs.run_all([Order("baseline-1"), Order("baseline-2")])
 except InterruptedVerify as error:

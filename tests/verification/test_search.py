@@ -308,6 +308,42 @@ def test_a_program_that_fails_by_itself_cannot_be_verified(tmp_path: Path) -> No
     assert "FileNotFoundError: no data" in caught.value.message
 
 
+def varying(*after: Told) -> Answer:
+    """Answer with baselines of 6 and of 5 recompiles, and then with these trials in turn."""
+    six = stored("case-logs/51_attention_block")
+    totals = replace(six.looked.facts.totals, recompiles=5)
+    five = Told(six.looked.diagnosis, replace(six.looked.facts, totals=totals))
+    baselines, trials = iter((six, five)), iter(after)
+    return lambda trial: next(baselines) if trial is None else next(trials)
+
+
+def test_a_gain_is_tried_once_more_where_the_counts_vary(tmp_path: Path) -> None:
+    result, _ = searched(tmp_path, varying(clean(), clean(), clean()), Limits(baseline_runs=2))
+    assert result.best is not None
+    assert result.trials[-1].prescription.id.endswith("-again")
+    assert result.trials[-1].reason == "once more, since the program's own counts vary"
+
+
+def test_a_gain_that_a_second_run_does_not_bear_out_is_none(tmp_path: Path) -> None:
+    worse = stored("verify-logs/51_unbacked_list")
+    answer = varying(clean(), worse, worse, worse, worse, worse, worse, worse, worse, worse)
+    result, _ = searched(tmp_path, answer, Limits(baseline_runs=2))
+    assert result.best is None
+    first = result.trials[0]
+    assert first.verdict is Verdict.UNCHANGED
+    assert first.judgement.reasons[0].startswith("a second run does not bear it out: ")
+
+
+def test_a_program_that_runs_eagerly_is_told_so(tmp_path: Path) -> None:
+    def answer(trial: Trial | None) -> Told:
+        told = stored("case-logs/20_item_branch")
+        totals = replace(told.looked.facts.totals, graphs_captured=0)
+        return Told(told.looked.diagnosis, replace(told.looked.facts, totals=totals))
+
+    result, _ = searched(tmp_path, answer)
+    assert any("runs eagerly" in each for each in result.notes)
+
+
 def test_counts_that_vary_by_themselves_are_no_gain(tmp_path: Path) -> None:
     """Two baselines of 6 and 0 recompiles: a trial of 0 shows nothing."""
     baselines = iter((stored("case-logs/51_attention_block"), clean()))

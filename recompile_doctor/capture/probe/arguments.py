@@ -11,12 +11,15 @@ import dataclasses
 import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import ref
+
+from .foreign import is_from_signal_handler
 
 DEPTH = 4
 LEAVES = 64
 _KEY_PARTS = 3 * LEAVES
 _LONGEST = 80
+_MOST_NAMES = 10_000
 _LARGEST = 1 << 63
 _SIMPLE = (bool, type(None), str, float)
 
@@ -42,7 +45,9 @@ class Keys:
         self._parameter: Any = torch.nn.Parameter
         self._has_mode: Any = torch._C._is_torch_function_mode_enabled
         self._disabled: Any = torch._C.DisableTorchFunction
-        self._names: WeakKeyDictionary[type, str] = WeakKeyDictionary()
+        # By id: a metaclass of the user may have a __hash__. The reference tells whether it is
+        # that class still.
+        self._names: dict[int, tuple[ref[type], str]] = {}
 
     def key(self, args: tuple[Any, ...], kwargs: dict[str, Any], names: Parameters) -> Any:
         """Return a hashable that is equal for calls which the table shows alike."""
@@ -60,7 +65,9 @@ class Keys:
             for name, value in kwargs.items():
                 parts.append(name)
                 self._add(value, parts, 0)
-        except (NoKey, RuntimeError):  # RuntimeError: a sparse tensor has no strides
+        except (NoKey, RuntimeError) as error:  # RuntimeError: a sparse tensor has no strides
+            if is_from_signal_handler(error):
+                raise
             return json.dumps(self.describe(args, kwargs, names))
         return tuple(parts)
 
@@ -93,11 +100,15 @@ class Keys:
             parts.append(self._name(value, kind))
 
     def _name(self, value: Any, kind: type) -> str:
-        name = self._names.get(kind)
-        if name is None:
-            if isinstance(value, self._tensor) or _members(value) is not None:
-                raise NoKey
-            name = self._names[kind] = type_name(kind)
+        known = self._names.get(id(kind))
+        if known is not None and known[0]() is kind:
+            return known[1]
+        if isinstance(value, self._tensor) or _members(value) is not None:
+            raise NoKey
+        if len(self._names) >= _MOST_NAMES:
+            self._names.clear()
+        name = type_name(kind)
+        self._names[id(kind)] = ref(kind), name
         return name
 
     def describe(
@@ -139,7 +150,9 @@ class Keys:
                 "strides": strides,
                 "device": str(tensor.device.__get__(value)),
             }
-        except Exception:  # noqa: BLE001 - sparse and nested tensors, odd subclasses
+        except Exception as error:  # sparse and nested tensors, odd subclasses
+            if is_from_signal_handler(error):
+                raise
             return None
 
 
@@ -206,7 +219,9 @@ def _members(value: Any) -> Iterator[tuple[str, Any]] | None:
 def _instance_dictionary(value: Any) -> dict[str, Any]:
     try:
         held = object.__getattribute__(value, "__dict__")
-    except AttributeError:  # it has slots
+    except AttributeError as error:  # it has slots
+        if is_from_signal_handler(error):
+            raise
         return {}
     return held if type(held) is dict else {}
 

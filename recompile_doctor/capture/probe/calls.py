@@ -27,6 +27,7 @@ from . import eval_frame_importlib_bootstrap as eval_frame
 from .arguments import Keys
 from .callables import Description, describe
 from .ending import Ending
+from .foreign import is_from_signal_handler
 from .outputs import Outputs
 from .snapshot import RANK_VARIABLES, is_compile_worker
 from .timing import CudaClock, Times, device_memory_peak
@@ -37,6 +38,7 @@ _MOST_FUNCTIONS = 2000
 _WRITE_EVERY = 5.0  # seconds
 _WRITE_SHARE = 50  # and no more than this part of the time is spent on it
 _LONGEST_ERROR = 200
+_ARGS: Any = BaseException.__dict__["args"]  # past a property of the user's class
 
 
 def start(module: Any, *, note: Callable[[str], None]) -> None:
@@ -74,6 +76,12 @@ class _Process:
         self._keys: Keys | None = None
         self._set_eval_frame: Any = None
         self._hidden = False
+        self._unwatched = 0
+
+    @property
+    def unwatched(self) -> int:
+        """Return how many functions there are whose calls were not all observed."""
+        return self._unwatched + sum(not watch.on for watch in self.watches)
 
     def start(self, module: Any) -> None:
         """Put ourselves behind torch's ``_TorchDynamoContext.__call__``."""
@@ -115,14 +123,19 @@ class _Process:
                 and "_torchdynamo_orig_callable" in made.__dict__
                 and made.__code__ not in eval_frame.frames()
                 and not getattr(context, "export", False)
-                and len(self.watches) < _MOST_FUNCTIONS
             ):
+                if len(self.watches) >= _MOST_FUNCTIONS:
+                    self._unwatched += 1
+                    return made
                 self._hide()
                 watch = Watch(self, len(self.watches), describe(made))
                 wrapped = eval_frame.observed(made, watch, self._set_eval_frame)
                 self.watches.append(watch)
                 return wrapped
-        except Exception:  # noqa: BLE001 - no failure may reach the program
+        except Exception as error:  # no failure may reach the program
+            if is_from_signal_handler(error):
+                raise
+            self._unwatched += 1
             self.note("a compiled function could not be watched")
         return made
 
@@ -164,6 +177,7 @@ class _Process:
                 "complete": complete,
                 **self.header(),
                 "device_memory_peak": device_memory_peak(),
+                "unwatched": self.unwatched,
                 "functions": [watch.summary() for watch in self.watches if watch.calls],
             }
         text = json.dumps(content, allow_nan=False)
@@ -180,7 +194,7 @@ class _Process:
             self.clock.finish()
             self.write(complete=True)
             if self.outputs is not None:
-                self.outputs.finish()
+                self.outputs.finish(self.unwatched)
         except BaseException:  # noqa: BLE001 - also a Ctrl-C: the program has ended already
             self.note("the calls could not be written")
 
@@ -294,6 +308,7 @@ class Watch:
         """Begin to observe a call; None where it is not to be observed."""
         process = self._process
         thread = process.thread
+        call = None
         try:
             if thread.compiling:
                 return None  # torch calls it with tensors that have no values
@@ -314,7 +329,11 @@ class Watch:
                 process.outputs.look_for_modules(inner, args, kwargs)
                 call.random_state = process.outputs.random_state()
             call.started = time.perf_counter()
-        except Exception:  # noqa: BLE001 - no failure may reach the program
+        except Exception as error:  # no failure may reach the program
+            if is_from_signal_handler(error):
+                if call is not None:
+                    self._raised_calls += 1  # it is counted, and will not be made
+                raise
             self._fail()
             return None
         return call
@@ -330,7 +349,9 @@ class Watch:
                 self._write(call, args, kwargs, compiled, result, None)
             if now > self._process.next_write:
                 self._process.write_now_and_then(now)
-        except Exception:  # noqa: BLE001 - no failure may reach the program
+        except Exception as error:  # no failure may reach the program
+            if is_from_signal_handler(error):
+                raise
             self._fail()
 
     def raised(
@@ -342,7 +363,9 @@ class Watch:
             compiled = self._account(call, now, raised=True)
             if self._process.outputs is not None:
                 self._write(call, args, kwargs, compiled, None, error)
-        except Exception:  # noqa: BLE001 - no failure may reach the program
+        except Exception as error:  # no failure may reach the program
+            if is_from_signal_handler(error):
+                raise
             self._fail()
 
     def _fail(self) -> None:
@@ -354,7 +377,9 @@ class Watch:
         try:
             key = self._process.keys.key(args, kwargs, self._names)
             return key, self._rows.get(key)
-        except Exception:  # noqa: BLE001 - an odd argument costs the row, not the call
+        except Exception as error:  # an odd argument costs the row, not the call
+            if is_from_signal_handler(error):
+                raise
             return None, None
 
     def _new_row(
@@ -458,5 +483,5 @@ class Watch:
 
 def _in_words(error: BaseException) -> str:
     """Return class and text of an exception, without calling anything of the user's."""
-    words = ", ".join(str(each) for each in error.args if type(each) in (str, int))
+    words = ", ".join(str(each) for each in _ARGS.__get__(error) if type(each) in (str, int))
     return f"{type(error).__name__}: {words}"[:_LONGEST_ERROR]

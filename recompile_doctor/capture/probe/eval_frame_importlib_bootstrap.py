@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 SetEvalFrame = Callable[[Any], Any]
 
+_TRACEBACK: Any = BaseException.__dict__["__traceback__"]
+
 
 def observed(inner: FunctionType, watch: Watch, set_eval_frame: SetEvalFrame) -> FunctionType:
     """Return a function that stands in for torch's wrapper ``inner`` and tells ``watch`` of calls.
@@ -26,28 +28,29 @@ def observed(inner: FunctionType, watch: Watch, set_eval_frame: SetEvalFrame) ->
     """
 
     def compile_wrapper(*args: Any, **kwargs: Any) -> Any:
-        if not watch.on:
-            return inner(*args, **kwargs)
-        # Nothing of ours may be compiled: between compiled frames a callback is set here.
-        prior = set_eval_frame(None)
-        try:
-            call = watch.before(inner, args, kwargs)
-        finally:
-            if prior is not None:
-                set_eval_frame(prior)
-        if call is None:
-            return inner(*args, **kwargs)
-        try:
-            result = inner(*args, **kwargs)
-        except BaseException as error:
+        call = None
+        if watch.on:
+            # Nothing of ours may be compiled: between compiled frames a callback is set here.
             prior = set_eval_frame(None)
             try:
-                watch.raised(call, args, kwargs, error)
+                call = watch.before(inner, args, kwargs)
             finally:
                 if prior is not None:
                     set_eval_frame(prior)
+        try:
+            result = inner(*args, **kwargs)
+        except BaseException as error:
+            if call is not None:
+                prior = set_eval_frame(None)
+                try:
+                    watch.raised(call, args, kwargs, error)
+                finally:
+                    if prior is not None:
+                        set_eval_frame(prior)
             _leave_out(_CODE, error)
             raise
+        if call is None:
+            return result
         prior = set_eval_frame(None)
         try:
             watch.returned(call, args, kwargs, result)
@@ -103,8 +106,9 @@ def _leave_out(code: CodeType, error: BaseException) -> None:
     """Take our frame out of a traceback that begins with it.
 
     A bare ``raise`` adds no new entry. Python before 3.11 keeps the traceback beside the exception
-    while it is handled, so there our frame stays in sight.
+    while it is handled, so there our frame stays in sight. The class of the exception may have a
+    ``__setattr__`` of its own, as that of a frozen dataclass, so its attributes are not touched.
     """
-    traceback = error.__traceback__
+    traceback = _TRACEBACK.__get__(error)
     if traceback is not None and traceback.tb_frame.f_code is code:
-        error.__traceback__ = traceback.tb_next
+        BaseException.with_traceback(error, traceback.tb_next)

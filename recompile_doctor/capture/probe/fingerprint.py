@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from .arguments import members, short, type_name
+from .foreign import is_from_signal_handler
 from .objects import attributes, held_by, items_of, text_of
 
 _BLOCK = 1_000_000
@@ -126,7 +127,9 @@ class Fingerprints:
         try:
             names = list(value.__tensor_flatten__()[0])
             inner = [(f".{name}", getattr(value, name)) for name in names]
-        except Exception:  # noqa: BLE001 - code of the user
+        except Exception as error:  # code of the user
+            if is_from_signal_handler(error):
+                raise
             return None
         return iter(inner)
 
@@ -141,12 +144,18 @@ class Fingerprints:
     def _registered(self, value: Any) -> Iterator[tuple[str, Any]] | None:
         """Return the members of a class that is registered as a container with torch."""
         pytree: Any = sys.modules.get("torch.utils._pytree")
-        node = getattr(pytree, "SUPPORTED_NODES", {}).get(type(value))
-        if node is None or isinstance(value, self._torch.Tensor):
+        if isinstance(value, self._torch.Tensor):
+            return None
+        # Not looked up: a metaclass of the user may have a __hash__.
+        nodes = getattr(pytree, "SUPPORTED_NODES", {}).copy().items()
+        node = next((node for kind, node in nodes if kind is type(value)), None)
+        if node is None:
             return None
         try:
             children = list(node.flatten_fn(value)[0])
-        except Exception:  # noqa: BLE001 - code of the user
+        except Exception as error:  # code of the user
+            if is_from_signal_handler(error):
+                raise
             return None
         return ((f"<{index}>", child) for index, child in enumerate(children))
 
@@ -164,7 +173,9 @@ class Fingerprints:
             if text is not None:
                 return {"path": path, "value": text}
             array = self._of_numpy(path, value)
-        except Exception:  # noqa: BLE001 - then it is not known
+        except Exception as error:  # then it is not known
+            if is_from_signal_handler(error):
+                raise
             array = None
         return array or {"path": path, "type": type_name(kind)}
 
@@ -202,7 +213,9 @@ class Fingerprints:
                 return _unknown(leaf, why)
             plain = torch.Tensor.as_subclass(torch.Tensor.detach(value), torch.Tensor)
             leaf.update(self._numbers(plain))
-        except Exception as error:  # noqa: BLE001 - e.g. overwritten by a later CUDA graph
+        except Exception as error:  # e.g. overwritten by a later CUDA graph
+            if is_from_signal_handler(error):
+                raise
             return _unknown(leaf, f"{type(error).__name__}: {str(error)[:200]}")
         return leaf
 

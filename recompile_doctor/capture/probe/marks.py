@@ -17,6 +17,7 @@ from importlib import import_module
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+from .foreign import is_from_signal_handler
 from .waiting import after_import
 
 if TYPE_CHECKING:
@@ -72,7 +73,9 @@ class _Marks:
             def _compile(code: Any, globals: Any, locals: Any, *args: Any, **kwargs: Any) -> Any:
                 try:
                     self._apply(code, locals)
-                except Exception:  # noqa: BLE001 - no failure may reach the program
+                except Exception as error:  # no failure may reach the program
+                    if is_from_signal_handler(error):
+                        raise
                     self._note("a mark could not be set")
                 return compile_frame(code, globals, locals, *args, **kwargs)
 
@@ -92,7 +95,9 @@ class _Marks:
                     tensor = _follow(mark, variables)
                     _mark(tensor, mark, result)
                     result["marked"] += 1
-                except Exception as error:  # noqa: BLE001 - e.g. the argument is None this time
+                except Exception as error:  # e.g. the argument is None this time
+                    if is_from_signal_handler(error):
+                        raise
                     problem = f"{type(error).__name__}: {error}"
                     if problem not in result["problems"][:_MOST_ERRORS]:
                         result["problems"][_MOST_ERRORS:] = []
@@ -123,7 +128,9 @@ def _set(name: str, value: Any) -> str:
         if not hasattr(config, attribute):
             return "this torch has no such setting"
         setattr(config, attribute, value)
-    except Exception as error:  # noqa: BLE001 - no failure may reach the program
+    except Exception as error:  # no failure may reach the program
+        if is_from_signal_handler(error):
+            raise
         return f"{type(error).__name__}: {error}"
     return "set"
 

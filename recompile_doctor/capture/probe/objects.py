@@ -16,6 +16,7 @@ from types import BuiltinFunctionType, FunctionType, MemberDescriptorType, Modul
 from typing import Any
 
 from .arguments import type_name
+from .foreign import is_from_signal_handler
 
 _HEAP_TYPE = 1 << 9  # made by a class statement, or by C code that asks for it
 _WORD = object.__basicsize__ // 2
@@ -61,8 +62,9 @@ def attributes(value: Any) -> list[tuple[str, Any]] | None:
     for name, slot in slots:
         try:
             found.append((f".{name}", slot.__get__(value, kind)))
-        except AttributeError:  # nothing was put into it
-            continue
+        except AttributeError as error:  # nothing was put into it
+            if is_from_signal_handler(error):
+                raise
     if not found and not slots and _dictionary(value) is None:
         return None  # it has no place that we could look into
     return found
@@ -81,7 +83,9 @@ def _named(held: dict[Any, Any]) -> list[tuple[str, Any]]:
 def _dictionary(value: Any) -> dict[Any, Any] | None:
     try:
         held = object.__getattribute__(value, "__dict__")
-    except AttributeError:
+    except AttributeError as error:  # it has slots
+        if is_from_signal_handler(error):
+            raise
         return None
     return held if type(held) is dict else None
 

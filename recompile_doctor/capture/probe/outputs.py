@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 from .arguments import Parameters
 from .callables import Description, bound_module
 from .fingerprint import Fingerprints
+from .foreign import is_from_signal_handler
 from .objects import attributes
+from .own_file import OwnFile
 from .reached import Reached, modules_below
 
 MOST_CALLS = 20_000
@@ -71,7 +73,7 @@ class Outputs:
     def reset(self) -> None:
         """Begin a file of its own, e.g. in a forked process."""
         self._lock = threading.RLock()  # of the same thread too: a module may die meanwhile
-        self._descriptor = -1
+        self._file: OwnFile | None = None
         self._failed = False
         self._announced: set[int] = set()
         self._calls = 0
@@ -153,10 +155,14 @@ class Outputs:
                 )
             self._write({**place, "function": number, "outputs": outputs, "arguments": arguments})
 
-    def finish(self) -> None:
-        """Write the parameters of the modules that live, and the last line."""
+    def finish(self, unwatched: int) -> None:
+        """Write the parameters of the modules that live, and the last line.
+
+        ``unwatched`` functions may have been called without a trace.
+        """
         self._modules.finish()
-        self._write({"end": True, "calls": self._calls, "skipped": self._skipped})
+        end = {"end": True, "calls": self._calls, "skipped": self._skipped}
+        self._write({**end, "unwatched": unwatched} if unwatched else end)
 
     def _arguments(
         self,
@@ -201,7 +207,9 @@ class Outputs:
         """Return how often a tensor was changed in place, or None where torch does not count."""
         try:
             version = self._torch.Tensor._version.__get__(value)
-        except Exception:  # noqa: BLE001 - an inference tensor, an odd subclass
+        except Exception as error:  # an inference tensor, an odd subclass
+            if is_from_signal_handler(error):
+                raise
             return None
         return version if type(version) is int else None
 
@@ -231,7 +239,9 @@ class Outputs:
                 ]
             if lines:
                 self._write({"parameters": lines})
-        except Exception:  # noqa: BLE001 - no failure may reach the program
+        except Exception as error:  # no failure may reach the program
+            if is_from_signal_handler(error):
+                raise
             self._note("the parameters of a module could not be read")
         finally:
             if prior is not None:
@@ -245,22 +255,21 @@ class Outputs:
         if self._failed:
             return
         try:
-            if self._descriptor < 0:
+            if self._file is None:
                 folder = os.path.join(os.environ["RECOMPILE_DOCTOR_BUNDLE"], "probe")  # noqa: PTH118
                 path = os.path.join(folder, f"{os.getpid()}.outputs.jsonl")  # noqa: PTH118
-                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-                self._descriptor = os.open(path, flags, 0o666)
-                self._put({"format": 1, "pid": os.getpid(), **self._header()})
-            self._put(content)
-        except OSError:
+                self._file = OwnFile(path)
+                self._put(self._file, {"format": 1, "pid": os.getpid(), **self._header()})
+            self._put(self._file, content)
+        except OSError as error:
+            if is_from_signal_handler(error):
+                raise
             self._failed = True
             self._note("the outputs could not be written")
 
-    def _put(self, content: dict[str, Any]) -> None:
+    def _put(self, file: OwnFile, content: dict[str, Any]) -> None:
         text = json.dumps(content, separators=(",", ":"), allow_nan=False)
-        data = text.encode("utf-8", "surrogatepass") + b"\n"
-        while data:
-            data = data[os.write(self._descriptor, data) :]
+        file.write(text.encode("utf-8", "surrogatepass") + b"\n")
 
 
 class _Modules:
@@ -337,7 +346,8 @@ def _reached(target: Any) -> Iterator[Any]:
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents
-        except ValueError:  # it is empty yet
-            continue
+        except ValueError as error:  # it is empty yet
+            if is_from_signal_handler(error):
+                raise
     for name in function.__code__.co_names:
         yield function.__globals__.get(name)

@@ -29,6 +29,8 @@ from importlib.machinery import SourceFileLoader
 from importlib.util import MAGIC_NUMBER, decode_source
 from typing import TYPE_CHECKING, Any
 
+from .foreign import is_from_signal_handler
+
 if TYPE_CHECKING:
     from types import CodeType, ModuleType
 
@@ -110,7 +112,9 @@ class _Overlay:
         try:
             # One call of the system for each module, where realpath makes one for each folder.
             status = os.stat(name)  # noqa: PTH116
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
+            if is_from_signal_handler(error):
+                raise
             return None
         patched = self._by_identity.get((status.st_dev, status.st_ino))
         if patched is not None and os.path.realpath(name) != patched.real:
@@ -147,7 +151,9 @@ class _Overlay:
                 with open(path + ".tmp", "w", encoding="utf-8") as file:  # noqa: PTH123
                     json.dump(content, file, indent=1)
                 os.replace(path + ".tmp", path)  # noqa: PTH105
-        except Exception:  # noqa: BLE001 - no failure may reach the program
+        except Exception as error:  # no failure may reach the program
+            if is_from_signal_handler(error):
+                raise
             self._note("what the overlay served could not be written")
 
     def serve_modules(self) -> None:
@@ -428,7 +434,9 @@ class _WaitFor:
             execute(module)
             try:
                 self._then(module)
-            except Exception:  # noqa: BLE001 - no failure may reach the program
+            except Exception as error:  # no failure may reach the program
+                if is_from_signal_handler(error):
+                    raise
                 self._note(f"the overlay could not follow {self._name}")
 
         loader.exec_module = exec_module

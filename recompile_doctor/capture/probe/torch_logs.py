@@ -13,9 +13,13 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
+
+from .foreign import is_from_signal_handler
+from .own_file import OwnFile, abandon, stream_identity
 
 _OURS_FOR_THEIRS = {"recompiles_verbose": "recompiles"}
 _MARK = "recompile_doctor"  # among the enabled artifacts, where ours are
@@ -58,14 +62,18 @@ class TorchLogs:
     def _init(self, *args: Any, **kwargs: Any) -> None:
         try:
             self._withdraw()
-        except Exception:  # noqa: BLE001 - no failure may reach the program
+        except Exception as error:  # no failure may reach the program
+            if is_from_signal_handler(error):
+                raise
             self._note("our log settings could not be withdrawn")
         self._init_logs(*args, **kwargs)  # a bad TORCH_LOGS raises here, as it would without us
         try:
             self._add()
             keep_trace(self._internal.trace_log, self._internal.LOG_TRACE_HANDLER)
             quiet_trace(self._internal.LOG_TRACE_HANDLER, self._note)
-        except Exception:  # noqa: BLE001 - no failure may reach the program
+        except Exception as error:  # no failure may reach the program
+            if is_from_signal_handler(error):
+                raise
             self._note("our log settings could not be added")
 
     def _configure_artifact(self, log: logging.Logger) -> None:
@@ -74,7 +82,9 @@ class TorchLogs:
             self._divert_from(log)
             if log.name == "torch._dynamo.guards.__recompiles":
                 self._on_dynamo()
-        except Exception:  # noqa: BLE001 - no failure may reach the program
+        except Exception as error:  # no failure may reach the program
+            if is_from_signal_handler(error):
+                raise
             self._note("an artifact of torch could not be followed")
 
     def _withdraw(self) -> None:
@@ -130,7 +140,9 @@ class TorchLogs:
         """Say whether the user's settings alone would have printed ``record``."""
         try:
             return self._is_wanted(record)
-        except Exception:  # noqa: BLE001 - rather a line too many than one lost
+        except Exception as error:  # rather a line too many than one lost
+            if is_from_signal_handler(error):
+                raise
             return True
 
     def _is_wanted(self, record: logging.LogRecord) -> bool:
@@ -162,27 +174,27 @@ class ProcessFile(logging.Handler):
         self._folder = folder
         self._note = note
         self._pid = -1
-        self._descriptor = -1
+        self._file: OwnFile | None = None
         self._failed = False
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write the record, and drop it where that is impossible: a full disk is our trouble."""
         try:
             data = (self.format(record) + "\n").encode("utf-8", "backslashreplace")
-            descriptor = self._open()
-            while data:
-                data = data[os.write(descriptor, data) :]
-        except Exception:  # noqa: BLE001 - logging would print a traceback into the program
+            self._own_file().write(data)
+        except Exception as error:  # logging would print a traceback into the program
+            if is_from_signal_handler(error):
+                raise
             if not self._failed:
                 self._failed = True
                 self._note("a log line could not be written")
 
-    def _open(self) -> int:
-        if self._pid != os.getpid():
+    def _own_file(self) -> OwnFile:
+        if self._file is None or self._pid != os.getpid():
             self._pid = os.getpid()
             path = os.path.join(self._folder, f"{self._pid}.log")  # noqa: PTH118
-            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-        return self._descriptor
+            self._file = OwnFile(path)
+        return self._file
 
 
 def keep_trace(trace_log: logging.Logger, handler: logging.Handler) -> None:
@@ -213,36 +225,84 @@ def quiet_trace(handler: Any, note: Callable[[str], None]) -> None:
 
 
 class _QuietTrace:
-    """Stands between a trace handler and what would tell the program of its failures."""
+    """Stands between a trace handler and what would tell the program of its failures.
+
+    It also sees to it that the trace goes into the file that was opened for it and no other, see
+    own_file.py.
+    """
 
     def __init__(self, handler: Any, note: Callable[[str], None]) -> None:
         self._handler = handler
         self._note = note
         self._failed = False
         self._emit: Callable[[logging.LogRecord], None] = handler.emit
+        self._stream: Any = None  # as of the last record, and its file then
+        self._identity: tuple[int, int] | None = None
+        self._path: str | None = None
         handler.emit = self.emit
         handler.handleError = self.handle_error
+        # Python closes the stream at the end, with whatever its descriptor stands for by then.
+        atexit.register(self._finish)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write the record, or drop it."""
         try:
+            self._leave_foreign_file()
             self._emit(record)
-        except Exception:  # noqa: BLE001 - no failure may reach the program
+            stream = getattr(self._handler, "stream", None)
+            if stream is not self._stream:
+                self._stream = stream
+                self._identity = stream_identity(stream)
+                self._path = _path_of(self._handler)
+        except Exception as error:  # no failure may reach the program
+            if is_from_signal_handler(error):
+                raise
             self.handle_error(record)
 
     def handle_error(self, record: logging.LogRecord) -> None:
         """Leave one note in the bundle, and see to it that Python does not complain at the end."""
+        error = sys.exc_info()[1]
+        if error is not None and is_from_signal_handler(error):
+            raise error
         if not self._failed:
             self._failed = True
             self._note("the trace could not be written")
-            # What is left in its buffer would be written, in vain and not silently, at the end.
-            atexit.register(self._close)
 
-    def _close(self) -> None:
+    def _finish(self) -> None:
         try:
-            self._handler.stream.close()
+            self._leave_foreign_file()
+            if self._failed:
+                # What is left in its buffer would be written, in vain and not silently.
+                self._handler.stream.close()
         except Exception:  # noqa: BLE001 - it was noted already
             return
+
+    def _leave_foreign_file(self) -> None:
+        """Forget a stream whose descriptor the program has closed, or got for another file."""
+        stream: Any = self._stream
+        if stream is None or stream is not getattr(self._handler, "stream", None):
+            return
+        if self._identity is None or stream_identity(stream) == self._identity:
+            return
+        abandon(stream)
+        self._stream = None
+        self._handler.stream = None  # torch opens a new file
+        if self._path is None or getattr(self._handler, "_pid", None) not in (None, os.getpid()):
+            return  # the second: since 2.15 a forked process has a file of its own
+        # Better the same file: strings that torch has numbered are spelled out there only.
+        again: Any = open(self._path, "a", encoding="utf-8")  # noqa: SIM115, PTH123
+        if stream_identity(again) == self._identity:
+            self._stream = self._handler.stream = again
+        else:
+            again.close()
+
+
+def _path_of(handler: Any) -> str | None:
+    """Return the file of a trace handler of torch: since 2.15 the stream itself has no name."""
+    path = getattr(handler, "_stream_path", None)
+    if path is None:
+        path = getattr(getattr(handler, "stream", None), "name", None)
+    return path if type(path) is str else None
 
 
 class _KeptLogger(logging.Logger):

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from .foreign import is_from_signal_handler
+
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
@@ -42,7 +44,9 @@ class _Waiting:
                     if spec is not None:
                         self._add(spec)
                         return spec
-        except Exception:  # noqa: BLE001 - torch must import as if we were not there
+        except Exception as error:  # torch must import as if we were not there
+            if is_from_signal_handler(error):
+                raise
             self._note(f"{self._what} could not wait for {name}")
         finally:
             self._busy = False
@@ -59,7 +63,9 @@ class _Waiting:
             execute(module)
             try:
                 self._action(module)
-            except Exception:  # noqa: BLE001 - no failure may reach the program
+            except Exception as error:  # no failure may reach the program
+                if is_from_signal_handler(error):
+                    raise
                 self._note(f"{self._what} could not start")
 
         loader.exec_module = exec_module

@@ -28,8 +28,19 @@ def _note(what: str) -> None:
         path = f"{folder}/probe/{os.getpid()}.failure.txt"
         with open(path, "a", encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs start-up
             file.write(f"{what}\n{traceback.format_exc()}\n")
-    except Exception:  # noqa: BLE001 - nobody is left to tell
-        return
+    except Exception as error:  # nobody is left to tell
+        if _is_from_program(error):
+            raise
+
+
+def _is_from_program(error: BaseException) -> bool:
+    """Return whether an exception came out of a signal handler of the program."""
+    if "signal" not in sys.modules:
+        return False
+    try:
+        return bool(_load("foreign").is_from_signal_handler(error))
+    except Exception:  # noqa: BLE001 - the probe cannot be loaded: that was the failure
+        return False
 
 
 def _take_back(name: str) -> None:
@@ -111,7 +122,9 @@ class _WaitForTorch:
             spec = self._ask_others(name, path, target)
             if spec is not None:
                 self._add_probe(spec.loader)
-        except Exception:  # noqa: BLE001 - torch must import as if we were not there
+        except Exception as error:  # torch must import as if we were not there
+            if _is_from_program(error):
+                raise
             _note("the probe could not wait for torch")
             return None
         else:
@@ -138,7 +151,9 @@ class _WaitForTorch:
             execute(module)
             try:
                 _start_probe(module)
-            except Exception:  # noqa: BLE001 - see the class
+            except Exception as error:  # see the class
+                if _is_from_program(error):
+                    raise
                 _note("the probe could not start")
 
         loader.exec_module = exec_module
