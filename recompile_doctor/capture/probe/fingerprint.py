@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
-from .arguments import members, short, type_name
+from .arguments import is_simple, members, short, type_name
 from .foreign import is_from_signal_handler
 
 _BLOCK = 1_000_000
@@ -130,7 +130,7 @@ class Fingerprints:
         kind = type(value)
         if kind is int and -_LARGEST <= value < _LARGEST:
             return {"path": path, "int": value}
-        if kind in (bool, float, str, type(None)):
+        if is_simple(kind):
             return {"path": path, "value": short(value)}
         if isinstance(value, self._torch.Tensor):
             return self.tensor(path, value)
