@@ -5,12 +5,14 @@ import logging
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
 
 from recompile_doctor.bundle import bundle_root, create_bundle
 from recompile_doctor.capture.probe.foreign import is_from_signal_handler
+from recompile_doctor.capture.probe.marks import _Marks
 from recompile_doctor.capture.probe.torch_logs import ProcessFile, quiet_trace
 
 
@@ -114,3 +116,22 @@ def test_a_trace_does_not_swallow_an_alarm(tmp_path: Path, monkeypatch: pytest.M
         quiet_trace(handler, pytest.fail)
         with pytest.raises(TimeoutError, match="late"):
             handler.handle(logging.makeLogRecord({"msg": "x"}))
+
+
+def test_a_mark_does_not_swallow_an_alarm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch does not compile then, as if the alarm had come before."""
+    bundle = create_bundle(bundle_root(tmp_path), "run")
+    monkeypatch.setenv("RECOMPILE_DOCTOR_BUNDLE", str(bundle.path))
+    signal.signal(signal.SIGALRM, late)
+
+    class Holder:
+        @property
+        def x(self) -> None:
+            ring()
+
+    names = ("source", "dim", "kind", "function", "file", "line")
+    mark = {**dict.fromkeys(names), "root": "self", "path": [["attribute", "x"]]}
+    compiler = SimpleNamespace(_compile=lambda *given: pytest.fail("it was compiled"))
+    _Marks({"marks": [mark], "config": {}}, pytest.fail).start(compiler)
+    with pytest.raises(TimeoutError, match="late"):
+        compiler._compile(late.__code__, {}, {"self": Holder()})

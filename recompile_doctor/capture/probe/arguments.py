@@ -21,7 +21,6 @@ _KEY_PARTS = 3 * LEAVES
 _LONGEST = 80
 _MOST_NAMES = 10_000
 _LARGEST = 1 << 63
-_SIMPLE = (bool, type(None), str, float)
 
 
 class Parameters(NamedTuple):
@@ -125,7 +124,7 @@ class Keys:
         kind = type(value)
         if kind is int and -_LARGEST <= value < _LARGEST:
             return {"source": source, "int": value}
-        if kind in _SIMPLE:
+        if is_simple(kind):
             return {"source": source, "value": short(value)}
         if isinstance(value, self._tensor):
             known = self.tensor(value)
@@ -194,7 +193,7 @@ def _members(value: Any) -> Iterator[tuple[str, Any]] | None:
     They are read past what a subclass may have put in the way.
     """
     kind = type(value)
-    if kind in _SIMPLE or kind is int:
+    if is_simple(kind) or kind is int:
         return None
     if isinstance(value, dict):
         return (
@@ -229,6 +228,16 @@ def _instance_dictionary(value: Any) -> dict[str, Any]:
 def members(value: Any) -> Iterator[tuple[str, Any]] | None:
     """Return the members of a container with their place in it, or None for anything else."""
     return _members(value)
+
+
+def is_simple(kind: type) -> bool:
+    """Return whether values of a class are shown as text; ``in`` would ask its metaclass."""
+    return kind is str or kind is bool or kind is float or kind is type(None)
+
+
+def is_any(kind: type, kinds: tuple[type, ...]) -> bool:
+    """Return whether a class is one of several, without asking its metaclass."""
+    return any(kind is each for each in kinds)
 
 
 def short(value: Any) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
-from .arguments import members, short, type_name
+from .arguments import is_any, is_simple, members, short, type_name
 from .foreign import is_from_signal_handler
 from .objects import attributes, held_by, items_of, text_of
 
@@ -108,13 +108,13 @@ class Fingerprints:
     def _below(self, value: Any) -> Iterable[tuple[str, Any]] | None:
         """Return the members of a container, or None for anything else."""
         kind = type(value)
-        if kind in _SIMPLE:
+        if is_any(kind, _SIMPLE):
             return None
         if kind is complex:
             return ((".real", value.real), (".imag", value.imag))
         if issubclass(kind, (dict, list, tuple)):
             found = items_of(value) if issubclass(kind, dict) else members(value) or ()
-            return found if kind in (dict, list, tuple) else _with_attributes(value, found)
+            return found if is_any(kind, (dict, list, tuple)) else _with_attributes(value, found)
         return self._inner(value) or self._registered(value)
 
     def _inner(self, value: Any) -> Iterator[tuple[str, Any]] | None:
@@ -164,7 +164,7 @@ class Fingerprints:
         kind = type(value)
         if kind is int and -_LARGEST <= value < _LARGEST:
             return {"path": path, "int": value}
-        if kind in (bool, float, type(None)):
+        if is_simple(kind) and kind is not str:
             return {"path": path, "value": short(value)}
         if isinstance(value, self._torch.Tensor):
             return self.tensor(path, value)

@@ -15,7 +15,7 @@ from itertools import count
 from types import BuiltinFunctionType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any
 
-from .arguments import type_name
+from .arguments import is_any, type_name
 from .foreign import is_from_signal_handler
 
 _HEAP_TYPE = 1 << 9  # made by a class statement, or by C code that asks for it
@@ -121,19 +121,19 @@ def _is_open(kind: type) -> bool:
 def text_of(value: Any) -> str | None:
     """Return a text that is another one for another value, or None where none says all of it."""
     kind = type(value)
-    if kind in (bool, float, type(None), str, int, bytes, bytearray):
+    if is_any(kind, (bool, float, type(None), str, int, bytes, bytearray)):
         return _cut(repr(value))
     if value is Ellipsis or value is NotImplemented:
         return repr(value)
     if kind is object:
         return "object()"
-    if kind in (range, slice):
+    if is_any(kind, (range, slice)):
         parts = [text_of(each) for each in (value.start, value.stop, value.step)]
         return None if None in parts else f"{kind.__name__}({', '.join(map(str, parts))})"
-    if kind in (set, frozenset):
+    if is_any(kind, (set, frozenset)):
         return _text_of_set(value)
     mro = type.__getattribute__(kind, "__mro__")
-    if enum.Enum in mro:
+    if is_any(enum.Enum, mro):
         held = _dictionary(value) or {}
         name = held.get("_name_")
         word = name if type(name) is str else text_of(held.get("_value_"))
@@ -141,7 +141,7 @@ def text_of(value: Any) -> str | None:
     if type_name(kind) in _SAID_BY_TEXT:
         return _cut(str(value))
     for base in (int, float, str):
-        if base in mro:  # of a subclass the number or string, as the base reads it
+        if is_any(base, mro):  # of a subclass the number or string, as the base reads it
             return _cut(base.__repr__(value))
     return _text_of_code(value)
 
@@ -154,7 +154,9 @@ def _text_of_code(value: Any) -> str | None:
         return _cut(f"module {(_dictionary(value) or {}).get('__name__')!r}")
     if type(value) is FunctionType and value.__closure__ is None:
         return _cut(f"function {value.__module__!r}.{value.__qualname__}")
-    if type(value) is BuiltinFunctionType and type(value.__self__) in (ModuleType, type(None)):
+    if type(value) is BuiltinFunctionType and is_any(
+        type(value.__self__), (ModuleType, type(None))
+    ):
         return _cut(f"function {value.__qualname__}")
     return None
 
@@ -180,7 +182,7 @@ def items_of(value: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
     """Yield all members of a dictionary; those whose key no text says all of are numbered."""
     numbers = count()
     for key, member in list(dict.items(value)):
-        if type(key) in (str, int):
+        if is_any(type(key), (str, int)):
             yield f"[{key!r}]", member
             continue
         parts = [text_of(each) for each in (key if type(key) is tuple else (key,))]

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from types import FunctionType, MethodType
 from typing import Any
 
-from .arguments import Parameters, leaves, members
+from .arguments import Parameters, is_any, leaves, members
 from .objects import attributes, held_by, items_of
 
 _DEPTH = 8
@@ -23,7 +23,7 @@ _MOST_BUFFERS = 200
 _MOST_MODULES = 5_000
 _MOST_MEMBERS = 20_000  # that are looked at to find the tensors
 _LAST = 50
-_SIMPLE = frozenset((bool, int, float, str, type(None), FunctionType, MethodType))
+_SIMPLE = (bool, int, float, str, type(None), FunctionType, MethodType)
 
 
 class Reached:
@@ -87,7 +87,7 @@ class Reached:
                     yield f"{source}.{name}", buffer
 
     def _of_member(self, source: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
-        if type(value) in _SIMPLE:
+        if is_any(type(value), _SIMPLE):
             return
         self._looks -= 1
         if self._looks < 0:
@@ -121,7 +121,7 @@ def _last_members(value: Any) -> Iterable[tuple[str, Any]]:
 def _is_simple(container: Any) -> bool:
     """Return whether there is nothing to find: a vocabulary has many entries, all of them plain."""
     values = dict.values(container) if issubclass(type(container), dict) else ()
-    return len(values) > _LAST and all(type(each) in _SIMPLE for each in values)
+    return len(values) > _LAST and all(is_any(type(each), _SIMPLE) for each in values)
 
 
 @functools.cache

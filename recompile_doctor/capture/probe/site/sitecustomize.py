@@ -27,7 +27,10 @@ def _note(what: str) -> None:
         folder = os.environ["RECOMPILE_DOCTOR_BUNDLE"]
         path = f"{folder}/probe/{os.getpid()}.failure.txt"
         with open(path, "a", encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs start-up
-            file.write(f"{what}\n{traceback.format_exc()}\n")
+            file.write(f"{what}\n")
+            file.flush()
+            # This may fail: an exception of the user's, which ours came upon, may tell nothing.
+            file.write(f"{traceback.format_exc()}\n")
     except Exception as error:  # nobody is left to tell
         if _is_from_program(error):
             raise
