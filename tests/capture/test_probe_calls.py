@@ -96,7 +96,7 @@ x = torch.arange(8.0).reshape(2, 4)
 
 # Each kind of callable, each place to be called from. Everything is printed, and a random number
 # after each, so that a changed result or a number drawn by us shows.
-# No generator and no coroutine function is compiled here: torch 2.13 itself then crashes now and then
+# No generator and no coroutine function is compiled here: torch 2.13 itself then crashes at times
 # (4 of 6 plain runs, without any of our code).
 TRANSPARENT = (
     PRELUDE
