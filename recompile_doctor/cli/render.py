@@ -103,7 +103,12 @@ def emit(text: str, output: Path | None) -> None:
 
     Raises DoctorError when the file cannot be written.
     """
-    content = (text if text.endswith("\n") else text + "\n").encode("utf-8", "backslashreplace")
+    whole = text if text.endswith("\n") else text + "\n"
+    emit_bytes(whole.encode("utf-8", "backslashreplace"), output)
+
+
+def emit_bytes(content: bytes, output: Path | None) -> None:
+    """Write bytes as they are, as ``emit`` does text."""
     if output is None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()

@@ -8,6 +8,7 @@ from typing import BinaryIO
 import click
 
 from recompile_doctor.bundle import bundle_root, is_bundle
+from recompile_doctor.cli.render import emit_bytes
 from recompile_doctor.cli.target import find_target
 from recompile_doctor.errors import DoctorError
 from recompile_doctor.pipeline import Examined, examine
@@ -109,12 +110,12 @@ def suggest(
         if write:
             _make_edits(patch, backup_of(target), ask=not yes)
         else:
-            _write(patch.diff_bytes, output)
+            emit_bytes(patch.diff_bytes, output)
         return
     if format_ == "terminal" and output is None:
         _print(document)
         return
-    _write(_text(document, format_).encode("utf-8", "backslashreplace"), output)
+    emit_bytes(_text(document, format_).encode("utf-8", "backslashreplace"), output)
 
 
 def _print(document: SuggestDocument) -> None:
@@ -258,18 +259,3 @@ def _undo(target: Path | BinaryIO) -> None:
 
     for path in undo(backup_of(target)):
         click.echo(f"recompile-doctor: restored {visible(str(path))}", err=True)
-
-
-def _write(content: bytes, output: Path | None) -> None:
-    if output is None:
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
-        return
-    try:
-        output.write_bytes(content)
-    except OSError as error:
-        raise DoctorError(
-            f"The report cannot be written to {output}: {error.strerror or error}.",
-            slug="report-not-written",
-            hint="Name another file with --output, or leave it out for standard output.",
-        ) from error

@@ -171,7 +171,7 @@ watch = sys.modules["recompile_doctor_probe.calls"].Watch
 cells = [each.cell_contents for each in f.__closure__]
 (process,) = (each._process for each in cells if isinstance(each, watch))
 for place in (
-    "arguments.Keys._add", "outputs.Outputs.look_for_modules",
+    "arguments.Keys._add", "outputs.Outputs.before_call",
     "calls.Watch._account", "fingerprint.Fingerprints._numbers", "outputs.Outputs._put",
     "own_file.OwnFile.write", "calls._Process.write",
 ):
@@ -204,7 +204,7 @@ def test_an_alarm_reaches_the_program(tmp_path: Path) -> None:
     assert (ran.exit_code, ran.stderr, ran.notes) == (0, "", "")
     assert ran.stdout == [
         "arguments.Keys._add late 0",
-        "outputs.Outputs.look_for_modules late 0",
+        "outputs.Outputs.before_call late 0",
         "calls.Watch._account late 1",
         "fingerprint.Fingerprints._numbers late 1",
         "outputs.Outputs._put late 1",

@@ -265,7 +265,7 @@ class _Row:
 class _Call:
     """A call under way."""
 
-    __slots__ = ("compiles", "events", "index", "random_state", "row", "started", "thread_index")
+    __slots__ = ("before", "compiles", "events", "index", "row", "started", "thread_index")
 
     def __init__(self, row: _Row | None, index: int, compiles: int) -> None:
         self.row = row
@@ -273,7 +273,7 @@ class _Call:
         self.compiles = compiles
         self.events: Any = None
         self.thread_index = 0
-        self.random_state: Any = None
+        self.before: Any = None
         self.started = 0.0
 
 
@@ -326,8 +326,7 @@ class Watch:
             if process.outputs is not None:
                 call.thread_index = thread.indices.get(self._number, 0)
                 thread.indices[self._number] = call.thread_index + 1
-                process.outputs.look_for_modules(inner, args, kwargs)
-                call.random_state = process.outputs.random_state()
+                call.before = process.outputs.before_call(inner, args, kwargs)
             call.started = time.perf_counter()
         except Exception as error:  # no failure may reach the program
             if is_from_signal_handler(error):
@@ -451,7 +450,7 @@ class Watch:
         }
         if process.outputs is not None:
             process.outputs.write_call(
-                self._number, self._description, place, result, args, kwargs, call.random_state
+                self._number, self._description, place, result, args, kwargs, call.before
             )
 
     def summary(self) -> dict[str, Any]:

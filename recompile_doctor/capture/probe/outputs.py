@@ -49,12 +49,6 @@ class _Large(NamedTuple):
     leaf: dict[str, Any]
 
 
-class _Thread(threading.local):
-    """What ``look_for_modules`` saw last in this thread; taken at once by ``random_state``."""
-
-    before: _Before | None = None
-
-
 class Outputs:
     """The file of this process, and the modules whose parameters are still to be written."""
 
@@ -66,7 +60,6 @@ class Outputs:
         self._note = note
         self._prints = Fingerprints(torch)
         self._modules = _Modules(torch, self._write_parameters)
-        self._thread = _Thread()
         self._large: dict[int, _Large] = {}
         self.reset()
 
@@ -79,10 +72,12 @@ class Outputs:
         self._calls = 0
         self._skipped = 0
 
-    def look_for_modules(self, inner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Observe the modules that a call can reach: bound, given, enclosed, or named globally.
+    def before_call(self, inner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return what ``write_call`` has to know of the time before the call.
 
-        What the call can change in place is remembered for ``random_state``.
+        That is what the call can change in place, and the state of the random generators. The
+        modules that it can reach are observed from here on: bound, given, enclosed, or named
+        globally.
         """
         module = bound_module(inner)
         self._modules.add(module)
@@ -98,17 +93,7 @@ class Outputs:
         with self._prints.quiet():
             reached = Reached(self._torch).iter_tensors(owner, args, kwargs, _UNNAMED)
             versions = {id(value): self._version(value) for _, value, _ in reached}
-        self._thread.before = _Before(owner, versions, None)
-
-    def random_state(self) -> Any:
-        """Return what ``write_call`` has to know of the time before the call.
-
-        That is the state of the random generators, and what ``look_for_modules`` saw.
-        """
-        before = self._thread.before or _Before(None, {}, None)
-        self._thread.before = None
-        with self._prints.quiet():
-            return before._replace(random_state=self._prints.random_state())
+            return _Before(owner, versions, self._prints.random_state())
 
     def write_call(
         self,
@@ -122,7 +107,7 @@ class Outputs:
     ) -> None:
         """Write one call: ``place`` is its index, thread and fate.
 
-        ``before`` is from ``random_state``: a graph that draws random numbers may draw others than
+        ``before`` is from ``before_call``: a graph that draws random numbers may draw others than
         another graph does.
         """
         if self._failed:

@@ -30,9 +30,10 @@ from importlib.util import MAGIC_NUMBER, decode_source
 from typing import TYPE_CHECKING, Any
 
 from .foreign import is_from_signal_handler
+from .waiting import after_import
 
 if TYPE_CHECKING:
-    from types import CodeType, ModuleType
+    from types import CodeType
 
 FORMAT = 1
 _MAIN = "RECOMPILE_DOCTOR_OVERLAY_MAIN"
@@ -48,8 +49,10 @@ def install(path: str, *, note: Callable[[str], None]) -> None:
     overlay = _Overlay(path, note)
     overlay.serve_modules()
     overlay.serve_open_code()
-    _after_import("linecache", overlay.serve_lines, note)
-    _after_import("_pytest.assertion.rewrite", overlay.keep_from_pytest, note)
+    after_import("linecache", overlay.serve_lines, note=note, what="the overlay")
+    after_import(
+        "_pytest.assertion.rewrite", overlay.keep_from_pytest, note=note, what="the overlay"
+    )
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=overlay.after_fork)
     state = os.environ.pop(_MAIN, None)
@@ -389,54 +392,3 @@ def _write_compiled(path: str, code: CodeType) -> None:
     with open(path, "wb") as file:  # noqa: PTH123 - see above
         # Flags, time and size of the source: nobody checks them in a file that is run.
         file.write(MAGIC_NUMBER + bytes(12) + marshal.dumps(code))
-
-
-def _after_import(name: str, then: Callable[[Any], None], note: Callable[[str], None]) -> None:
-    """Call ``then`` with the module ``name`` as soon as it has been imported, or now."""
-    if name in sys.modules:
-        then(sys.modules[name])
-    else:
-        sys.meta_path.insert(0, _WaitFor(name, then, note))
-
-
-class _WaitFor:
-    """Finder that finds nothing itself, but adds a call to what the other finders find."""
-
-    def __init__(self, name: str, then: Callable[[Any], None], note: Callable[[str], None]) -> None:
-        self._name = name
-        self._then = then
-        self._note = note
-        self._busy = False
-
-    def find_spec(self, name: str, path: Any = None, target: ModuleType | None = None) -> Any:
-        """Return the spec of the module waited for, with our call added to its loader."""
-        if name != self._name or self._busy:
-            return None
-        self._busy = True
-        try:
-            for finder in sys.meta_path:
-                if finder is not self and hasattr(finder, "find_spec"):
-                    spec = finder.find_spec(name, path, target)
-                    if spec is not None:
-                        self._add(spec.loader)
-                        return spec
-        finally:
-            self._busy = False
-        return None
-
-    def _add(self, loader: Any) -> None:
-        execute = loader.exec_module
-
-        def exec_module(module: ModuleType) -> None:
-            del loader.exec_module
-            if self in sys.meta_path:
-                sys.meta_path.remove(self)
-            execute(module)
-            try:
-                self._then(module)
-            except Exception as error:  # no failure may reach the program
-                if is_from_signal_handler(error):
-                    raise
-                self._note(f"the overlay could not follow {self._name}")
-
-        loader.exec_module = exec_module

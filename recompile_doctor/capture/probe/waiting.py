@@ -1,4 +1,4 @@
-"""Doing something right after the program has imported a module of torch."""
+"""Doing something right after the program has imported a module."""
 
 from __future__ import annotations
 
@@ -16,8 +16,14 @@ if TYPE_CHECKING:
 def after_import(
     name: str, action: Callable[[Any], None], *, note: Callable[[str], None], what: str
 ) -> None:
-    """Call ``action`` with the module ``name`` once it is imported; ``what`` begins the notes."""
-    sys.meta_path.insert(0, _Waiting(name, action, note, what))
+    """Call ``action`` with the module ``name`` once it is imported, or now where it is already.
+
+    ``what`` begins the notes.
+    """
+    if name in sys.modules:
+        action(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, _Waiting(name, action, note, what))
 
 
 class _Waiting:
@@ -44,7 +50,7 @@ class _Waiting:
                     if spec is not None:
                         self._add(spec)
                         return spec
-        except Exception as error:  # torch must import as if we were not there
+        except Exception as error:  # it must be imported as if we were not there
             if is_from_signal_handler(error):
                 raise
             self._note(f"{self._what} could not wait for {name}")
